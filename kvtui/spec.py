@@ -1,0 +1,278 @@
+"""The vocabulary: what is described, never what it costs.
+
+A model is a list of layer groups, each of one kind; hybrids are lists, not flags. A workload is
+sequence lengths with multiplicities. Storage, parallelism, device and budget complete a
+``Scenario``, the one question kvtui answers. No byte formula lives here, so that the engine may
+use these types and still count its own bytes. Standard library only.
+
+Axis names used throughout: ``L`` layers, ``B`` sequences, ``T`` cached tokens per sequence,
+``Hq`` query heads, ``Hkv`` KV heads, ``D`` head width.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from kvtui.dtypes import FORMATS, ElementFormat
+from kvtui.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerGroup:
+    """Layers that cache the same thing in the same way."""
+
+    kind: ClassVar[str] = ""
+    layers: int
+    """How many layers of the model are like this."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FullAttention(LayerGroup):
+    """Every past token is kept: K ``[B, Hkv, T, k_width]`` and V ``[B, Hkv, T, v_width]``."""
+
+    kind: ClassVar[str] = "full"
+    kv_heads: int
+    k_width: int
+    v_width: int
+    q_heads: int | None = None
+    """Query heads; None where only bytes are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlidingWindow(FullAttention):
+    """The last ``window`` tokens are kept and seen."""
+
+    kind: ClassVar[str] = "window"
+    window: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinksWindow(SlidingWindow):
+    """The first ``sinks`` tokens and the last ``window`` are kept (StreamingLLM)."""
+
+    kind: ClassVar[str] = "sinks"
+    sinks: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LatentAttention(LayerGroup):
+    """MLA: one latent row of ``kv_lora_rank`` and one RoPE row of ``rope_dim`` per token.
+
+    Both serve all query heads; there is one copy and no separate V (DeepSeek-V2,
+    arXiv:2405.04434).
+    """
+
+    kind: ClassVar[str] = "mla"
+    kv_lora_rank: int
+    rope_dim: int
+    q_heads: int | None = None
+    nope_dim: int | None = None
+    """Width of the part of a query head that is not rotated; sets the softmax scale."""
+    v_head_dim: int | None = None
+    """Width of one head's output after the latent is expanded."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoCache(LayerGroup):
+    """Layers that keep nothing between steps (MLP-only layers)."""
+
+    kind: ClassVar[str] = "none"
+
+
+AttentionKind = Literal["mha", "gqa", "mqa", "mla", "window", "sinks"]
+ATTENTION_KINDS: tuple[AttentionKind, ...] = ("mha", "gqa", "mqa", "mla", "window", "sinks")
+
+
+Role = Literal["embedding", "attention", "mlp", "router", "expert", "norm", "head"]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterBlock:
+    """Weights of one shape: ``copies`` tensors of ``shape`` that play one ``role``."""
+
+    name: str
+    role: Role
+    shape: tuple[int, ...]
+    copies: int
+    active_copies: int | None = None
+    """Copies one token passes through (routed experts); None means all of them."""
+    sharded: bool = True
+    """Split over tensor-parallel ranks (norms and routers are held whole by each)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    """What a cache and a step depend on, of one model."""
+
+    name: str
+    groups: tuple[LayerGroup, ...]
+    hidden_size: int | None = None
+    """Width of the residual stream; None when only a shape was typed."""
+    trained_context: int | None = None
+    parameters: tuple[ParameterBlock, ...] = ()
+    """Empty when the weights are unknown."""
+    weights_format: str = "bf16"
+    """Element format the checkpoint is published in."""
+    source: str = "typed"
+    confidence: str = "typed"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        """Layers of all groups."""
+        return sum(group.layers for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRun:
+    """``count`` sequences of ``tokens`` cached tokens each."""
+
+    tokens: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """Active sequences; ``shared_prefix`` tokens at the start of each are the same and stored once."""
+
+    runs: tuple[SequenceRun, ...]
+    shared_prefix: int = 0
+    name: str = "typed"
+
+    def __post_init__(self) -> None:
+        """A prefix is part of every sequence, so it cannot be longer than the shortest."""
+        shortest = min(run.tokens for run in self.runs)
+        if not 0 <= self.shared_prefix <= shortest:
+            raise InputError(
+                "shared prefix", self.shared_prefix, f"0 to {shortest}, the shortest sequence"
+            )
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences, B."""
+        return sum(run.count for run in self.runs)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences, the shared prefix counted in each."""
+        return sum(run.tokens * run.count for run in self.runs)
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest sequence."""
+        return max(run.tokens for run in self.runs)
+
+    @property
+    def uniform(self) -> bool:
+        """All sequences have one length."""
+        return len({run.tokens for run in self.runs}) == 1
+
+
+def uniform_workload(batch: int, context: int, *, shared_prefix: int = 0) -> Workload:
+    """``batch`` sequences of ``context`` tokens."""
+    return Workload(runs=(SequenceRun(context, batch),), shared_prefix=shared_prefix)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Storage:
+    """How cached values are laid down."""
+
+    kv: ElementFormat = FORMATS["bf16"]
+    block: int = 1
+    """Tokens of one page; 1 means no rounding."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parallel:
+    """Over how many ranks heads are split."""
+
+    tp: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Device:
+    """What one accelerator (or this machine) offers; None is unknown."""
+
+    name: str
+    memory_bytes: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+    flop_per_s: float | None = None
+    """Dense 16-bit FLOP/s."""
+    source: str = "typed"
+    host: bool = False
+    """The memory is the machine's own, shared with everything that runs on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A quantity known only within limits, in bytes."""
+
+    low: int
+    expected: int
+    high: int
+    source: str
+
+    def __add__(self, other: "Band") -> "Band":
+        """Both together, end by end."""
+        return Band(
+            self.low + other.low,
+            self.expected + other.expected,
+            self.high + other.high,
+            f"{self.source}; {other.source}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetTerms:
+    """What memory is taken by, and what is kept free, per rank."""
+
+    utilization: float = 1.0
+    """Share of the device's memory that may be used at all."""
+    weights_bytes: int | None = None
+    """Typed weights of the whole model; None takes them from the architecture."""
+    weights_format: ElementFormat | None = None
+    activations: Band = Band(0, 0, 0, "typed")
+    overhead: Band = Band(0, 0, 0, "typed")
+    """Graphs, context, communication buffers."""
+    reserve_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """One whole question: this model, this workload, stored so, on that."""
+
+    model: Model
+    workload: Workload
+    storage: Storage = field(default_factory=Storage)
+    parallel: Parallel = field(default_factory=Parallel)
+    device: Device = Device(name="none given")
+    budget: BudgetTerms = field(default_factory=BudgetTerms)
+    warnings: tuple[str, ...] = ()
+
+
+Work = Literal["attention", "layer", "block"]
+CacheName = Literal["contiguous", "concat"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecodeRun:
+    """One live run: the shapes the engine builds and how far it decodes."""
+
+    groups: tuple[LayerGroup, ...]
+    batch: int
+    start: int
+    """Tokens prefilled per sequence, T0."""
+    target: int
+    """Cache length per sequence at which the run ends, T."""
+    dtype: str = "fp32"
+    hidden_size: int | None = None
+    """Residual width; None takes Hq x D of the first attention group."""
+    cache: CacheName = "contiguous"
+    work: Work = "layer"
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    threads: int | None = None
+    """CPU threads of the engine; None leaves one core to the screen."""
+    margin_bytes: int | None = None
+    """Memory that must stay free; None takes the device's default."""
+    time_limit_s: float | None = None
+    seed: int = 7
