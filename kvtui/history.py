@@ -72,7 +72,9 @@ class Extent:
     high: float | None
 
 
-def columns(samples: Sequence[tuple[float, float]], width: int, low: float, high: float) -> list[Extent]:
+def columns(
+    samples: Sequence[tuple[float, float]], width: int, low: float, high: float
+) -> list[Extent]:
     """``samples`` (x, y) reduced to ``width`` columns over x in [low, high].
 
     At most two values a column leave here, whatever came in; non-finite values are gaps.
@@ -124,8 +126,9 @@ class Thinned(Generic[Sample]):
     def __iter__(self) -> Iterator[Sample]:
         """Kept samples, oldest first, the newest always last."""
         yield from self._samples
-        if self._newest is not None and (not self._samples or self._samples[-1] is not self._newest):
-            yield self._newest
+        newest = self._newest
+        if newest is not None and (not self._samples or self._samples[-1] is not newest):
+            yield newest
 
 
 def recent(samples: Iterable[Sample], length: int) -> deque[Sample]:

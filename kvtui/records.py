@@ -208,6 +208,18 @@ class Ended(Record, frozen=True, kw_only=True, tag="ended"):
     available_bytes: int | None = None
 
 
+class Gone(Record, frozen=True, kw_only=True, tag="gone"):
+    """A helper process is no longer there; made by the client, not by the helper."""
+
+    role: Role
+    sentence: str
+    """Why, as far as it can be told, and what to try."""
+    exit_status: int | None
+    """Negative: the signal that ended it."""
+    expected: bool
+    """It was asked to stop."""
+
+
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """One process that holds memory on a GPU."""
 
@@ -314,6 +326,7 @@ AnyRecord = (
     | EngineMemory
     | Evidence
     | Ended
+    | Gone
     | GpuReading
     | HostReading
     | Summary
@@ -357,6 +370,7 @@ class RunCommand(Command, frozen=True, kw_only=True, tag="run"):
     threads: int | None
     margin_bytes: int | None
     time_limit_s: float | None
+    probe_bytes: int | None
     seed: int
 
 
@@ -389,9 +403,7 @@ class _Tagged(msgspec.Struct):
 
 
 _tags: Final = msgspec.json.Decoder(_Tagged)
-_known_tags: Final = frozenset(
-    str(struct.__struct_config__.tag) for struct in AnyRecord.__args__  # type: ignore[attr-defined]  # a union's members
-)
+_known_tags: Final = frozenset(str(struct.__struct_config__.tag) for struct in AnyRecord.__args__)
 
 
 class RecordError(KvtuiError):
@@ -444,6 +456,7 @@ def run_command(number: int, run: DecodeRun) -> RunCommand:
         threads=run.threads,
         margin_bytes=run.margin_bytes,
         time_limit_s=run.time_limit_s,
+        probe_bytes=run.probe_bytes,
         seed=run.seed,
     )
 
@@ -463,6 +476,7 @@ def decode_run(command: RunCommand) -> DecodeRun:
         threads=command.threads,
         margin_bytes=command.margin_bytes,
         time_limit_s=command.time_limit_s,
+        probe_bytes=command.probe_bytes,
         seed=command.seed,
     )
 

@@ -132,7 +132,7 @@ class SequenceRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """Active sequences; ``shared_prefix`` tokens at the start of each are the same and stored once."""
+    """Active sequences; the first ``shared_prefix`` tokens of each are the same, stored once."""
 
     runs: tuple[SequenceRun, ...]
     shared_prefix: int = 0
@@ -275,4 +275,6 @@ class DecodeRun:
     margin_bytes: int | None = None
     """Memory that must stay free; None takes the device's default."""
     time_limit_s: float | None = None
+    probe_bytes: int | None = None
+    """Size of the read probe that measures the limit; None takes the rule, 0 skips it."""
     seed: int = 7
