@@ -72,6 +72,80 @@ class LatentAttention(LayerGroup):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkedAttention(FullAttention):
+    """Tokens see their own chunk of ``chunk`` tokens (Llama 4 local layers)."""
+
+    kind: ClassVar[str] = "chunked"
+    chunk: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexedLatent(LatentAttention):
+    """MLA beside a sparse indexer: one index key per token, ``index_topk`` tokens attended.
+
+    DeepSeek-V3.2 and relatives.
+    """
+
+    kind: ClassVar[str] = "indexed"
+    index_width: int
+    index_heads: int | None = None
+    index_topk: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompressedAttention(LayerGroup):
+    """A window of recent tokens beside one compressed entry per ``ratio`` tokens (DeepSeek-V4).
+
+    Entries are one shared K = V row of ``width``; with ``index_width`` an index key is kept for
+    each compressed entry.
+    """
+
+    kind: ClassVar[str] = "compressed"
+    width: int
+    window: int
+    ratio: int
+    """Tokens that one compressed entry stands for; 0 means a window only."""
+    index_width: int = 0
+    index_topk: int | None = None
+    q_heads: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecurrentState(LayerGroup):
+    """Constant state instead of a growing cache (Mamba 1 and 2, gated delta net, linear attention).
+
+    A convolution state ``[conv_channels, conv_kernel - 1]`` and a recurrent state
+    ``[state_heads, state_rows, state_columns]`` per sequence, each with its own element format.
+    """
+
+    kind: ClassVar[str] = "recurrent"
+    state_heads: int
+    state_rows: int
+    state_columns: int
+    conv_channels: int = 0
+    conv_kernel: int = 1
+    state_format: str = "fp32"
+    conv_format: str = "bf16"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossAttention(FullAttention):
+    """K/V of ``source_tokens`` encoder or vision tokens: constant in T."""
+
+    kind: ClassVar[str] = "cross"
+    source_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedCache(FullAttention):
+    """Layers that read the cache of an earlier layer and store none of their own (Gemma 3n, 4)."""
+
+    kind: ClassVar[str] = "shared"
+    window: int | None = None
+    """Window of the layer whose cache is read; None where it keeps everything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoCache(LayerGroup):
     """Layers that keep nothing between steps (MLP-only layers)."""
 
