@@ -32,8 +32,10 @@ class InputError(KvtuiError):
     exit_code = ExitCode.USAGE
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        """Name the ``field``, the offending ``value`` and what is ``allowed`` there."""
+        """Name the ``field``, the offending ``value`` (None: missing) and what is ``allowed``."""
         shown = repr(value) if isinstance(value, str) else str(value)
+        if value is None:
+            shown = "missing"
         if len(shown) > 120:
             shown = shown[:117] + "..."
         super().__init__(f"{field} is {shown}; it must be {allowed}.")

@@ -1,0 +1,1 @@
+"""Bytes: what layer kinds store and read, what weights take, what a budget leaves."""

@@ -1,0 +1,103 @@
+"""What a device leaves for the cache, and the verdict.
+
+available = total x utilization - weights - expected overhead - reserve, per rank. Overheads are a
+band, since peers' constants differ tenfold: a cache that fits only below its high end is tight.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kvtui.dtypes import ElementFormat, element_format
+from kvtui.sizing import weights
+from kvtui.sizing.formula import Formula
+from kvtui.spec import Band, Scenario
+from kvtui.units import format_gib
+
+Verdict = Literal["fits", "tight", "over"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Memory of one rank, bytes; None where the device's memory is unknown."""
+
+    total_bytes: int | None
+    utilization: float
+    weights_bytes: int | None
+    """None where the weights are unknown; they then count as nothing, with a warning."""
+    overhead: Band
+    """Activations, graphs, context and communication buffers together."""
+    reserve_bytes: int
+    available_bytes: int | None
+    reservation_bytes: int
+    """What the cache takes on this rank."""
+
+    @property
+    def spare_bytes(self) -> int | None:
+        """Left over when the cache is in; negative when it does not fit."""
+        if self.available_bytes is None:
+            return None
+        return self.available_bytes - self.reservation_bytes
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """``tight`` when it fits the expected overhead and not the high end of the band."""
+        spare = self.spare_bytes
+        if spare is None:
+            return None
+        if spare < 0:
+            return "over"
+        return "tight" if spare < self.overhead.high - self.overhead.expected else "fits"
+
+
+def weight_format(scenario: Scenario) -> ElementFormat:
+    """Element format of the weights: typed, else the one the checkpoint is published in."""
+    return scenario.budget.weights_format or element_format(
+        "weights dtype", scenario.model.weights_format
+    )
+
+
+def weights_bytes(scenario: Scenario) -> int | None:
+    """Weights of the fullest rank: typed (divided over tp), else from the architecture."""
+    typed = scenario.budget.weights_bytes
+    if typed is not None:
+        return -(-typed // scenario.parallel.tp)
+    if not scenario.model.parameters:
+        return None
+    return weights.stored_bytes(scenario.model, weight_format(scenario), tp=scenario.parallel.tp)
+
+
+def available_bytes(scenario: Scenario) -> int | None:
+    """What one rank has for its cache; None where its memory is unknown."""
+    total = scenario.device.memory_bytes
+    if total is None:
+        return None
+    terms = scenario.budget
+    usable = int(total * terms.utilization)
+    overhead = terms.activations + terms.overhead
+    return usable - (weights_bytes(scenario) or 0) - overhead.expected - terms.reserve_bytes
+
+
+def budget(scenario: Scenario, reservation_bytes: int) -> Budget:
+    """The budget of one rank with ``reservation_bytes`` of cache set against it."""
+    terms = scenario.budget
+    return Budget(
+        total_bytes=scenario.device.memory_bytes,
+        utilization=terms.utilization,
+        weights_bytes=weights_bytes(scenario),
+        overhead=terms.activations + terms.overhead,
+        reserve_bytes=terms.reserve_bytes,
+        available_bytes=available_bytes(scenario),
+        reservation_bytes=reservation_bytes,
+    )
+
+
+def budget_formula(found: Budget, device: str) -> Formula:
+    """How the available bytes come about."""
+    return Formula(
+        "budget.available_bytes",
+        "total × utilization − weights − overhead − reserve",
+        f"{format_gib(found.total_bytes)} × {found.utilization:g} − "
+        f"{format_gib(found.weights_bytes)} − {format_gib(found.overhead.expected)} − "
+        f"{format_gib(found.reserve_bytes)} = {format_gib(found.available_bytes)}",
+        f"{device}; overhead: {found.overhead.source}",
+    )

@@ -1,0 +1,297 @@
+"""Solving the budget backwards: the largest batch and context, and the moves that make it fit.
+
+Every answer is searched on the monotone reservation curve, never divided out of a slope, since
+windows saturate and states do not grow. A returned limit fits and one step more does not.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from kvtui import roofline
+from kvtui.dtypes import FORMATS
+from kvtui.runtimes import ideal
+from kvtui.sizing import budget
+from kvtui.spec import (
+    FullAttention,
+    LayerGroup,
+    Parallel,
+    Scenario,
+    SequenceRun,
+    SlidingWindow,
+    Workload,
+)
+from kvtui.units import COUNT_MAX
+
+Unlimited = Literal["unlimited"]
+UNLIMITED: Final[Unlimited] = "unlimited"
+Limit = int | Unlimited | None
+
+_QUARTER_FORMATS: Final = ("fp8", "int4")
+_TP_STEPS: Final = (2, 4, 8, 16)
+
+# Prices: support-desk lesson, section 8 (means, effect, cost) and 5.4 (decision).
+_PRICE_T: Final = "history beyond the window is lost or must be summarised (extra prefill)"
+_PRICE_HEADS: Final = "another model: fewer KV heads lower expressiveness a little"
+_PRICE_FORMAT: Final = "precision loss; the kernel must read the format without expanding it"
+_PRICE_WINDOW: Final = "information further back than the window is lost"
+_PRICE_BLOCK: Final = "larger block table; smaller reads"
+_PRICE_TP: Final = "more devices; latent and replicated heads are not divided"
+_PRICE_BATCH: Final = "fewer sequences at a time; the others queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Largest workload under this budget; None without a memory figure."""
+
+    max_batch: Limit
+    """Sequences as long as the longest one."""
+    max_context: Limit
+    """Tokens per sequence at this batch, not capped at the trained maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One move and what it does, on one rank."""
+
+    name: str
+    change: str
+    """What moves, in words: from and to."""
+    fields: tuple[tuple[str, str], ...]
+    """The typed fields that make the move."""
+    saves_bytes: int
+    fits: bool | None
+    """The budget holds after this move alone; None without a memory figure."""
+    step_ms: float | None
+    """Floor of a step after the move."""
+    price: str
+
+
+def limits(scenario: Scenario) -> Limits:
+    """Largest batch at the longest length, and largest context at this batch."""
+    available = budget.available_bytes(scenario)
+    if available is None:
+        return Limits(None, None)
+    workload = scenario.workload
+    prefix = workload.shared_prefix
+
+    def batch_fits(count: int) -> bool:
+        return _fits(scenario, _uniform(count, workload.longest, prefix), available)
+
+    def context_fits(tokens: int) -> bool:
+        return _fits(scenario, _uniform(workload.batch, tokens, min(prefix, tokens)), available)
+
+    return Limits(_largest(batch_fits), _largest(context_fits))
+
+
+def levers(scenario: Scenario) -> tuple[Lever, ...]:
+    """The smallest single moves that fit, in the order to try them: T, Hkv, dtype, ..., B.
+
+    Where no size of a move fits, its strongest form is given with ``fits`` false; where the
+    budget already holds, a usual step of each move shows what it would save.
+    """
+    available = budget.available_bytes(scenario)
+    now = ideal.reserved_bytes(scenario)
+    found = []
+    for moves in (_contexts, _heads, _formats, _windows, _blocks, _ranks, _batches):
+        best: Lever | None = None
+        for name, change, fields, moved, price in moves(scenario, available, now):
+            left = ideal.reserved_bytes(moved)
+            room = budget.available_bytes(moved)
+            fits = None if room is None else left <= room
+            if left >= now and not (fits and name == "tp"):
+                continue
+            best = Lever(
+                name, change, fields, now - left, fits, roofline.step(moved).floor_ms, price
+            )
+            if fits is not False:
+                break
+        if best is not None:
+            found.append(best)
+    return tuple(found)
+
+
+Move = tuple[str, str, tuple[tuple[str, str], ...], Scenario, str]
+
+
+def _contexts(scenario: Scenario, available: int | None, now: int) -> Iterator[Move]:
+    """Shorter sequences: the longest cut to what fits, else to half."""
+    longest = scenario.workload.longest
+
+    def cut(tokens: int) -> Workload:
+        runs = tuple(
+            SequenceRun(min(run.tokens, tokens), run.count) for run in scenario.workload.runs
+        )
+        return replace(
+            scenario.workload, runs=runs, shared_prefix=min(scenario.workload.shared_prefix, tokens)
+        )
+
+    target = longest // 2
+    if available is not None and now > available:
+        fitting = _largest(lambda tokens: _fits(scenario, cut(tokens), available), longest)
+        target = fitting if isinstance(fitting, int) else longest
+    if 1 <= target < longest:
+        moved = replace(scenario, workload=cut(target))
+        field = "context" if scenario.workload.uniform else "lengths"
+        text = (
+            f"{target}"
+            if field == "context"
+            else ",".join(f"{run.tokens}*{run.count}" for run in moved.workload.runs)
+        )
+        yield "T", f"T {longest:,} → {target:,}", ((field, text),), moved, _PRICE_T
+
+
+def _heads(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Move]:
+    """Fewer KV heads, halving: what grouped and multi-query attention save."""
+    heads = [group.kv_heads for group in scenario.model.groups if isinstance(group, FullAttention)]
+    if not heads or len(set(heads)) != 1:
+        return
+    fewer = heads[0]
+    while fewer > 1 and fewer % 2 == 0:
+        fewer //= 2
+        kv_heads = fewer
+
+        def with_heads(group: LayerGroup, kv_heads: int = kv_heads) -> LayerGroup:
+            return replace(group, kv_heads=kv_heads) if isinstance(group, FullAttention) else group
+
+        yield (
+            "Hkv",
+            f"Hkv {heads[0]} → {fewer}",
+            (("kv_heads", f"{fewer}"),),
+            _with_groups(scenario, with_heads),
+            _PRICE_HEADS,
+        )
+
+
+def _formats(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Move]:
+    """Fewer bytes an element: 8 bits, then 4."""
+    kv = scenario.storage.kv
+    names = ("bf16", *_QUARTER_FORMATS) if kv.value_bits > 16 else _QUARTER_FORMATS
+    for name in names:
+        smaller = FORMATS[name]
+        if smaller.bits_per_value < kv.bits_per_value:
+            storage = replace(scenario.storage, kv=smaller)
+            yield (
+                "dtype",
+                f"dtype {kv.name} → {name}",
+                (("dtype", name),),
+                replace(scenario, storage=storage),
+                _PRICE_FORMAT,
+            )
+
+
+def _windows(scenario: Scenario, available: int | None, now: int) -> Iterator[Move]:
+    """A sliding window over the layers that now keep everything."""
+    full = [group for group in scenario.model.groups if type(group) is FullAttention]
+    if not full:
+        return
+    longest = scenario.workload.longest
+
+    def with_window(window: int) -> Scenario:
+        def windowed(group: LayerGroup) -> LayerGroup:
+            if type(group) is not FullAttention:
+                return group
+            return SlidingWindow(
+                layers=group.layers,
+                kv_heads=group.kv_heads,
+                k_width=group.k_width,
+                v_width=group.v_width,
+                q_heads=group.q_heads,
+                window=window,
+            )
+
+        return _with_groups(scenario, windowed)
+
+    window = longest // 2
+    if available is not None and now > available:
+        fitting = _largest(
+            lambda size: ideal.reserved_bytes(with_window(size)) <= available, longest
+        )
+        window = fitting if isinstance(fitting, int) and fitting else 1
+    if 1 <= window < longest:
+        yield (
+            "window",
+            f"window none → {window:,}",
+            (("attention", "window"), ("window", f"{window}")),
+            with_window(window),
+            _PRICE_WINDOW,
+        )
+
+
+def _blocks(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Move]:
+    """Smaller pages waste less at the end of each sequence."""
+    block = scenario.storage.block
+    if block > 1:
+        storage = replace(scenario.storage, block=1)
+        moved = replace(scenario, storage=storage)
+        yield "block", f"block {block} → 1", (("block", "1"),), moved, _PRICE_BLOCK
+
+
+def _ranks(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Move]:
+    """More tensor-parallel ranks: cache and weights are divided."""
+    for tp in _TP_STEPS:
+        if tp > scenario.parallel.tp:
+            moved = replace(scenario, parallel=Parallel(tp=tp))
+            change = f"tp {scenario.parallel.tp} → {tp}"
+            yield "tp", change, (("tp", f"{tp}"),), moved, _PRICE_TP
+
+
+def _batches(scenario: Scenario, available: int | None, now: int) -> Iterator[Move]:
+    """Fewer sequences, those dropped last that are shortest."""
+    workload = scenario.workload
+    if workload.batch < 2:
+        return
+
+    def keep(count: int) -> Workload:
+        left, runs = count, []
+        for run in workload.runs:
+            if left:
+                runs.append(SequenceRun(run.tokens, min(run.count, left)))
+                left -= runs[-1].count
+        return replace(workload, runs=tuple(runs))
+
+    target = workload.batch // 2
+    if available is not None and now > available:
+        fitting = _largest(lambda count: _fits(scenario, keep(count), available), workload.batch)
+        target = fitting if isinstance(fitting, int) else workload.batch
+    if 1 <= target < workload.batch:
+        moved = replace(scenario, workload=keep(target))
+        field = (
+            ("batch", f"{target}")
+            if workload.uniform
+            else ("lengths", ",".join(f"{run.tokens}*{run.count}" for run in moved.workload.runs))
+        )
+        yield "B", f"B {workload.batch:,} → {target:,}", (field,), moved, _PRICE_BATCH
+
+
+def _with_groups(scenario: Scenario, change: Callable[[LayerGroup], LayerGroup]) -> Scenario:
+    groups = tuple(change(group) for group in scenario.model.groups)
+    return replace(scenario, model=replace(scenario.model, groups=groups))
+
+
+def _uniform(count: int, tokens: int, prefix: int) -> Workload:
+    return Workload(runs=(SequenceRun(tokens, count),), shared_prefix=prefix)
+
+
+def _fits(scenario: Scenario, workload: Workload, available: int) -> bool:
+    return ideal.reserved_bytes(replace(scenario, workload=workload)) <= available
+
+
+def _largest(fits: Callable[[int], bool], high: int = COUNT_MAX) -> int | Unlimited:
+    """The largest n in [1, high] that fits, 0 when none does; ``high`` itself fits: unlimited.
+
+    ``fits`` must be monotone: once false, false for all larger n.
+    """
+    if fits(high):
+        return UNLIMITED if high == COUNT_MAX else high
+    low, bound = 0, 1
+    while bound < high and fits(bound):
+        low, bound = bound, bound * 2
+    bound = min(bound, high)
+    while bound - low > 1:
+        middle = (low + bound) // 2
+        if fits(middle):
+            low = middle
+        else:
+            bound = middle
+    return low

@@ -1,0 +1,309 @@
+"""From typed fields to a scenario: what the command line and the input panel have in common.
+
+A ``Request`` holds the fields as text, as they were typed; ``scenario`` checks every one and
+raises ``InputError`` naming field, value and range. Rising strength: defaults, the workload
+preset, the model or device preset, typed fields.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Final
+
+from kvtui.dtypes import element_format
+from kvtui.errors import InputError
+from kvtui.sources import config_json, presets
+from kvtui.sources.shape import SHAPE_FIELDS, reshaped, typed_groups
+from kvtui.spec import (
+    Band,
+    BudgetTerms,
+    Device,
+    FullAttention,
+    Model,
+    Parallel,
+    RecurrentState,
+    Scenario,
+    SequenceRun,
+    Storage,
+    Workload,
+)
+from kvtui.units import (
+    count,
+    format_bytes,
+    parse_bytes,
+    parse_bytes_per_s,
+    parse_flop_per_s,
+    parse_fraction,
+)
+
+_MACHINE_FIELDS: Final = ("memory", "bandwidth", "flops")
+_LENGTH_FIELDS: Final = ("batch", "context", "lengths")
+_DEFAULT_DTYPE: Final = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Every field a question can have, as typed; None is not given."""
+
+    model: str | None = None
+    attention: str | None = None
+    layers: str | None = None
+    q_heads: str | None = None
+    kv_heads: str | None = None
+    head_dim: str | None = None
+    v_head_dim: str | None = None
+    window: str | None = None
+    sinks: str | None = None
+    kv_lora_rank: str | None = None
+    rope_dim: str | None = None
+    workload: str | None = None
+    batch: str | None = None
+    context: str | None = None
+    lengths: str | None = None
+    shared_prefix: str | None = None
+    dtype: str | None = None
+    block: str | None = None
+    state_dtype: str | None = None
+    gpu: str | None = None
+    memory: str | None = None
+    bandwidth: str | None = None
+    flops: str | None = None
+    tp: str | None = None
+    weights: str | None = None
+    weights_dtype: str | None = None
+    activations: str | None = None
+    overhead: str | None = None
+    reserve: str | None = None
+    utilization: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """The fields that were typed."""
+        pairs = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return {name: value for name, value in pairs if value is not None}
+
+
+DetectDevice = Callable[[], Device]
+"""Finds the device of ``--gpu auto``; raises ``UnavailableError`` when there is none."""
+
+
+def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenario:
+    """The checked question behind ``request``.
+
+    Raises:
+        InputError: a field cannot be used; names field, value and range.
+        SourceError: a file or preset cannot be read.
+        UnavailableError: ``--gpu auto`` found no device.
+    """
+    asked = _with_workload_preset(request)
+    warnings: list[str] = []
+    model = _model(asked, warnings)
+    storage = _storage(asked)
+    for group in model.groups:
+        if isinstance(group, FullAttention):
+            storage.kv.check_width("head dim", group.k_width)
+            storage.kv.check_width("v head dim", group.v_width)
+    tp = count("tp", asked.tp or "1", high=4096)
+    device = _device(asked, detect, warnings)
+    budget = _budget(asked, model, device)
+    workload = _workload(asked)
+    warnings += _shape_warnings(model, workload, tp)
+    if budget.weights_bytes is None and not model.parameters and device.memory_bytes is not None:
+        warnings.append("Weights are unknown and counted as nothing; give --weights SIZE.")
+    return Scenario(
+        model=model,
+        workload=workload,
+        storage=storage,
+        parallel=Parallel(tp=tp),
+        device=device,
+        budget=budget,
+        warnings=(*model.warnings, *dict.fromkeys(warnings)),
+    )
+
+
+def sequence_runs(text: str) -> tuple[SequenceRun, ...]:
+    """Lengths such as ``6000*20,3000*4``: 20 sequences of 6,000 tokens and 4 of 3,000."""
+    runs = []
+    for part in text.split(","):
+        tokens, star, number = part.partition("*")
+        runs.append(SequenceRun(count("lengths", tokens), count("lengths", number) if star else 1))
+    return tuple(runs)
+
+
+def _with_workload_preset(request: Request) -> Request:
+    """The typed fields over those of the workload preset, where the two do not exclude."""
+    if request.workload is None:
+        return request
+    typed = request.given()
+    table = presets.workload_table(request.workload)
+    preset = {
+        name: str(value)
+        for name, value in table.items()
+        if name in Request.__dataclass_fields__ and name != "workload"
+    }
+    unknown = set(table) - set(preset) - {"title", "source"}
+    if unknown:
+        raise InputError(
+            f"workload {request.workload}",
+            sorted(unknown)[0],
+            "a table of known fields: " + ", ".join(Request.__dataclass_fields__),
+        )
+    if "model" in typed:
+        for name in (*SHAPE_FIELDS, "weights", "weights_dtype"):
+            preset.pop(name, None)
+    if "gpu" in typed:
+        for name in _MACHINE_FIELDS:
+            preset.pop(name, None)
+    if "lengths" in typed:
+        preset.pop("batch", None)
+        preset.pop("context", None)
+    elif {"batch", "context"} & set(typed):
+        preset.pop("lengths", None)
+    return Request(**{**preset, **typed})
+
+
+def _model(asked: Request, warnings: list[str]) -> Model:
+    shape = {name: value for name, value in asked.given().items() if name in SHAPE_FIELDS}
+    if asked.model is None:
+        model = Model(name="typed shape", groups=typed_groups(shape))
+    else:
+        model = _named_model(asked.model)
+        if shape:
+            model = replace(model, groups=reshaped(model.groups, shape))
+            if asked.weights is None and model.parameters:
+                warnings.append(
+                    f"The shape of {model.name} was changed; its weights are those of the "
+                    "unchanged model."
+                )
+    if asked.state_dtype is not None:
+        state = element_format("state dtype", asked.state_dtype).name
+        model = replace(
+            model,
+            groups=tuple(
+                replace(group, state_format=state) if isinstance(group, RecurrentState) else group
+                for group in model.groups
+            ),
+        )
+    return model
+
+
+def _named_model(name: str) -> Model:
+    path = Path(name)
+    if path.suffix == ".json" or path.is_dir() or ("/" in name and path.exists()):
+        return config_json.read(path / "config.json" if path.is_dir() else path)
+    facts = presets.model_facts(name)
+    return config_json.model(facts, name=str(facts.get("name", name)))
+
+
+def _workload(asked: Request) -> Workload:
+    if asked.lengths is not None:
+        for name in ("batch", "context"):
+            if getattr(asked, name) is not None:
+                raise InputError(name, getattr(asked, name), "left out where lengths are given")
+        runs = sequence_runs(asked.lengths)
+    else:
+        runs = (
+            SequenceRun(
+                count("context", _required(asked, "context")), count("batch", asked.batch or "1")
+            ),
+        )
+    return Workload(
+        runs=runs,
+        shared_prefix=count("shared prefix", asked.shared_prefix or "0", low=0),
+        name=asked.workload or "typed",
+    )
+
+
+def _required(asked: Request, name: str) -> str:
+    value = getattr(asked, name)
+    if value is None:
+        raise InputError(name, None, f"given (--{name.replace('_', '-')}, a preset or a file)")
+    return str(value)
+
+
+def _storage(asked: Request) -> Storage:
+    return Storage(
+        kv=element_format("dtype", asked.dtype or _DEFAULT_DTYPE),
+        block=count("block", asked.block or "1"),
+    )
+
+
+def _device(asked: Request, detect: DetectDevice | None, warnings: list[str]) -> Device:
+    if asked.gpu == "auto" and detect is not None:
+        device = detect()
+    elif asked.gpu is not None:
+        device = presets.device(asked.gpu)
+    elif asked.memory is not None:
+        device = Device(name="typed")
+    else:
+        device = Device(name="none given")
+    if asked.memory is not None:
+        memory = parse_bytes("memory", asked.memory, low=1)
+        if asked.memory.strip().lower().endswith("gb"):
+            warnings.append(
+                f"{asked.memory.strip()} is {format_bytes(memory)}: GB is 10^9 bytes, GiB 2^30."
+            )
+        device = replace(device, memory_bytes=memory)
+    if asked.bandwidth is not None:
+        rate = parse_bytes_per_s("bandwidth", asked.bandwidth)
+        device = replace(device, bandwidth_bytes_per_s=rate)
+    if asked.flops is not None:
+        device = replace(device, flop_per_s=parse_flop_per_s("flops", asked.flops))
+    return device
+
+
+def _budget(asked: Request, model: Model, device: Device) -> BudgetTerms:
+    table = presets.table("budget")["host" if device.host else "gpu"]
+    activations = _band(table["activations"], hidden_size=model.hidden_size)
+    overhead = _band(table["overhead"], hidden_size=None)
+    weights = asked.weights
+    return BudgetTerms(
+        utilization=parse_fraction("utilization", asked.utilization or "1"),
+        weights_bytes=None if weights is None else parse_bytes("weights", weights),
+        weights_format=(
+            None
+            if asked.weights_dtype is None
+            else element_format("weights dtype", asked.weights_dtype)
+        ),
+        activations=_typed_band("activations", asked.activations) or activations,
+        overhead=_typed_band("overhead", asked.overhead) or overhead,
+        reserve_bytes=parse_bytes("reserve", asked.reserve or "0"),
+    )
+
+
+def _typed_band(field: str, text: str | None) -> Band | None:
+    if text is None:
+        return None
+    size = parse_bytes(field, text)
+    return Band(size, size, size, f"{field} typed")
+
+
+def _band(table: Mapping[str, int | str], *, hidden_size: int | None) -> Band:
+    low, high = int(table["low"]), int(table["high"])
+    expected = int(table["expected"])
+    if hidden_size is not None and "expected_coefficient" in table:
+        scaled = int(table["expected_tokens"]) * int(table["expected_coefficient"]) * hidden_size
+        expected = min(max(scaled, low), high)
+    return Band(low, expected, high, str(table["source"]))
+
+
+def _shape_warnings(model: Model, workload: Workload, tp: int) -> list[str]:
+    warnings = []
+    if model.trained_context is not None and workload.longest > model.trained_context:
+        warnings.append(
+            f"{workload.longest:,} tokens exceed the {model.trained_context:,} "
+            f"{model.name} was trained for."
+        )
+    for group in model.groups:
+        if not isinstance(group, FullAttention) or tp == 1:
+            continue
+        if group.kv_heads < tp:
+            warnings.append(
+                f"{group.kv_heads} KV heads over tp {tp}: each rank holds a copy of one head, "
+                f"{tp / group.kv_heads:g} times the whole in all."
+            )
+        elif group.kv_heads % tp:
+            warnings.append(
+                f"{group.kv_heads} KV heads are not divisible by tp {tp}: "
+                f"the fullest rank holds {-(-group.kv_heads // tp)}."
+            )
+    return warnings
