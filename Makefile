@@ -1,0 +1,67 @@
+# Two commands do all set-up on a fresh machine: `make run` and `make test`.
+# Both share .venv and reuse it until the pins or the project file change.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+ARGS   ?=
+
+# SYSTEM_TORCH=1 reuses a torch that $(PYTHON) can already import (a GPU box has its own build).
+SYSTEM_TORCH ?=
+ifeq ($(SYSTEM_TORCH),1)
+VENV_FLAGS := --system-site-packages
+endif
+
+.PHONY: run test check format screenshots clean
+
+run: $(VENV)/.engine
+	@$(BIN)/python -m kvtui $(ARGS)
+
+test: $(VENV)/.test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest
+
+format: $(VENV)/.test
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+screenshots: $(VENV)/.engine
+	@$(BIN)/python -m kvtui.tui.screenshots
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/.venv:
+	@echo "kvtui: creating $(VENV)" >&2
+	@$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+	@touch $@
+
+# Stage one: the screen and sizing, a few MB.
+$(VENV)/.screen: $(VENV)/.venv constraints.txt pyproject.toml
+	@echo "kvtui: installing the screen and sizing (about 15 MB)" >&2
+	@$(PIP) install --quiet --constraint constraints.txt msgspec nvidia-ml-py 'plotext<6' psutil textual 'hatchling>=1.27' editables
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Stage two: torch, for live runs.
+$(VENV)/.engine: $(VENV)/.screen
+ifeq ($(SYSTEM_TORCH),1)
+	@$(BIN)/python -c 'import torch; print("kvtui: using the torch", torch.__version__, "that is already here")' >&2
+else
+	@echo "kvtui: installing torch for live runs (200 MB for a CPU build, several GB with CUDA)" >&2
+	@$(PIP) install --quiet --constraint constraints.txt torch
+endif
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.engine
+	@echo "kvtui: installing the test tools" >&2
+ifeq ($(SYSTEM_TORCH),1)
+	@$(PIP) install --quiet --constraint constraints.txt $$($(BIN)/python -c 'import tomllib; print(*("\"%s\"" % d for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["test"]))' | tr -d '"')
+else
+	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
+endif
+	@touch $@

@@ -1,0 +1,227 @@
+"""Text reports of a sizing answer and of a finished run.
+
+Every figure comes from ``session``; this module only arranges and formats.
+"""
+
+from kvtui.records import Summary
+from kvtui.session.answer import Answer
+from kvtui.session.flags import Flag, regime
+from kvtui.session.ladder import Rung
+from kvtui.session.live import Live
+from kvtui.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_exact,
+    format_flops,
+    format_ms,
+    format_per_s,
+    format_rate,
+    format_share,
+)
+
+_LABEL = 14
+
+
+def size_report(answer: Answer, *, explain: bool = False) -> str:
+    """The sizing answer for a reader."""
+    sections = [
+        _title(answer),
+        _payload(answer),
+        _budget(answer),
+        _speed(answer),
+        _levers(answer),
+        [f"! {warning}" for warning in answer.warnings],
+    ]
+    if explain:
+        sections.append(_explanations(answer))
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def run_report(live: Live, summary: Summary, flags: tuple[Flag, ...]) -> str:
+    """What a run measured, each figure beside its prediction."""
+    word, sentence = regime(live)
+    step = summary.step_ms
+    rows = [
+        (
+            "cache",
+            (
+                f"{format_exact(summary.held_kv_bytes)} held, "
+                f"{format_exact(summary.predicted_kv_bytes)} predicted, "
+                f"{format_bytes(summary.capacity_kv_bytes)} reserved"
+            ),
+        ),
+        ("prefill", format_ms(summary.prefill_ms)),
+        (
+            "step",
+            (
+                f"{format_ms(step.p50)} median (p10 {format_ms(step.p10)}, p90 {format_ms(step.p90)}, "
+                f"p99 {format_ms(step.p99)}), floor {format_ms(summary.predicted_step_ms)}"
+            ),
+        ),
+        (
+            "KV bandwidth",
+            (
+                f"{format_rate(summary.achieved_bytes_per_s)}, "
+                f"{format_share(summary.share_of_limit)} of the measured "
+                f"{format_rate(summary.limit_bytes_per_s)}; weights apart "
+                f"{format_rate(summary.weight_bytes_per_s)}"
+            ),
+        ),
+        ("tokens/s", format_per_s(summary.tokens_per_s)),
+        ("bound", f"{word}: {sentence}"),
+        ("backend", f"{summary.backend or NOT_AVAILABLE}, ran {summary.evidence or NOT_AVAILABLE}"),
+        ("device", f"{summary.device or NOT_AVAILABLE}, {format_count(summary.threads)} threads"),
+        (
+            "ended",
+            (
+                f"{summary.ended} after {summary.steps:,} steps at T = {summary.tokens:,}. "
+                f"{summary.sentence}"
+            ),
+        ),
+    ]
+    lines = [f"{name:<{_LABEL}}{text}" for name, text in rows]
+    lines += [f"{'flag':<{_LABEL}}{flag.name}: {flag.sentence}" for flag in flags]
+    return "\n".join(lines)
+
+
+def ladder_report(rungs: tuple[Rung, ...]) -> str:
+    """Where the bytes went, a rung a line, each gap with its name."""
+    return "\n".join(
+        f"{rung.name:<18}{format_bytes(rung.bytes):>11}  {_signed(rung.gap_bytes):>12}  "
+        f"{rung.gap}: {rung.sentence}"
+        for rung in rungs
+    )
+
+
+def _signed(size: int | None) -> str:
+    return f"+{format_bytes(size)}" if size is not None and size >= 0 else format_bytes(size)
+
+
+def _title(answer: Answer) -> list[str]:
+    verdict = (answer.budget.verdict or "no verdict").upper()
+    workload = f"{answer.batch:,} × {answer.context:,} tokens"
+    return [
+        (
+            f"{answer.model} · {answer.layers} layers · {workload} · {answer.dtype} · "
+            f"{answer.budget.device} — {verdict}"
+        ),
+        answer.sentence,
+    ]
+
+
+def _row(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{text}"
+
+
+def _payload(answer: Answer) -> list[str]:
+    part = answer.payload
+    rows = [
+        _row("KV payload", f"{format_bytes(part.bytes)}  ({format_exact(part.bytes)})"),
+        _row("formula", answer.formula),
+        _row(
+            "growth",
+            f"{format_bytes(part.bytes_per_token)} per token of one sequence, "
+            f"{format_bytes(part.bytes_per_step)} per step; "
+            f"longest sequence {format_bytes(part.per_sequence_bytes)}",
+        ),
+    ]
+    if part.state_bytes:
+        rows.append(_row("state", f"{format_bytes(part.state_bytes)}, constant in T"))
+    if part.scale_bytes:
+        rows.append(_row("scales", f"{format_bytes(part.scale_bytes)} of the payload"))
+    if len(part.groups) > 1:
+        rows += [
+            _row("", f"{one.layers} × {one.kind}: {format_bytes(one.bytes + one.state_bytes)}")
+            for one in part.groups
+        ]
+    if answer.per_rank.tp > 1 or answer.block > 1:
+        rows.append(
+            _row(
+                "per rank",
+                f"{format_bytes(answer.per_rank.bytes)} of payload, "
+                f"{format_bytes(answer.per_rank.reserved_bytes)} reserved "
+                f"(tp {answer.per_rank.tp}, block {answer.block})",
+            )
+        )
+    return rows
+
+
+def _budget(answer: Answer) -> list[str]:
+    part = answer.budget
+    if part.total_bytes is None:
+        return []
+    band = part.overhead_bytes
+    return [
+        _row(
+            "memory",
+            f"{format_bytes(part.total_bytes)} × {part.utilization:g} "
+            f"− weights {format_bytes(part.weights_bytes)} "
+            f"− overhead {format_bytes(band.expected)} "
+            f"({format_bytes(band.low)} to {format_bytes(band.high)}) "
+            f"− reserve {format_bytes(part.reserve_bytes)}",
+        ),
+        _row(
+            "for the cache",
+            f"{format_bytes(part.available_bytes)}, {format_bytes(part.spare_bytes)} to spare",
+        ),
+        _row(
+            "limits",
+            f"max B {format_count(answer.limits.max_batch)} at T {answer.context:,}; "
+            f"max T {format_count(answer.limits.max_context)} at B {answer.batch:,}",
+        ),
+    ]
+
+
+def _speed(answer: Answer) -> list[str]:
+    step, prefill = answer.step, answer.prefill
+    rows = [
+        _row(
+            "step moves",
+            f"KV {format_bytes(step.kv_read_bytes)} read, "
+            f"{format_bytes(step.kv_write_bytes)} written, "
+            f"weights {format_bytes(step.weight_read_bytes)}; {format_flops(step.flops)}"
+            + (f", {step.intensity:.3g} FLOP/byte" if step.intensity is not None else ""),
+        )
+    ]
+    if step.floor_ms is not None:
+        rows.append(
+            _row(
+                "step floor",
+                f"{format_ms(step.floor_ms)} ({step.bound}-bound): at most "
+                f"{format_per_s(step.tokens_per_s)} tokens/s, "
+                f"{format_per_s(step.tokens_per_s_per_sequence)} per sequence",
+            )
+        )
+    if prefill.floor_ms is not None:
+        rows.append(
+            _row(
+                "prefill floor",
+                f"{format_ms(prefill.floor_ms)} ({prefill.bound}-bound): "
+                f"{format_flops(prefill.flops)}, {format_bytes(prefill.bytes)}",
+            )
+        )
+    return rows
+
+
+def _levers(answer: Answer) -> list[str]:
+    rows = []
+    for lever in answer.levers:
+        fits = {True: "fits", False: "does not fit", None: ""}[lever.fits]
+        rows.append(
+            _row(
+                "move " + lever.name,
+                f"{lever.change}: saves {format_bytes(lever.saves_bytes)}"
+                + (f", step {format_ms(lever.step_ms)}" if lever.step_ms is not None else "")
+                + (f", {fits}" if fits else "")
+                + f". Price: {lever.price}.",
+            )
+        )
+    return rows
+
+
+def _explanations(answer: Answer) -> list[str]:
+    rows = []
+    for one in answer.explain:
+        rows += [f"{one.name}", f"    {one.line}", f"    source: {one.source}"]
+    return rows
