@@ -1,0 +1,165 @@
+"""A Hugging Face ``config.json`` (or a preset's facts, which have the same fields) as a ``Model``.
+
+Text fields may be nested (``text_config``), while dtype and quantisation sit at the root; a null
+is an absent field. What the file does not say exactly becomes a warning on the model, what cannot
+be used an error that names field, value and range. Nothing is downloaded and no code of the file's
+is run.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kvtui.dtypes import ALIASES, FORMATS
+from kvtui.errors import InputError, SourceError
+from kvtui.sources.draft import Draft
+from kvtui.sources.facts import CONTEXT_MAX, Facts
+from kvtui.sources.families import family, known_types, stateful_field
+from kvtui.sources.nested import decoder_fields
+from kvtui.sources.text_file import read_text
+from kvtui.spec import Model
+
+_CONTEXT: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "seq_length",
+    "n_ctx",
+)
+_WEIGHT_FORMATS: Final = {
+    "fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "mxfp4": "mxfp4",
+    "nvfp4": "nvfp4",
+}
+"""``quant_method`` or ``quant_algo`` that is an element format of ours."""
+
+
+def read(path: Path) -> Model:
+    """The model that ``path`` describes.
+
+    Raises:
+        SourceError: the file is missing, too large, not JSON, or no object.
+        InputError: a field is missing or cannot be used.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise SourceError(f"{path} is empty; it must hold the JSON object of a config.json.")
+    try:
+        facts = json.loads(text)
+    except RecursionError:
+        raise SourceError(f"{path} is nested too deeply for a config.json.") from None
+    except ValueError as error:
+        raise SourceError(f"{path} is not JSON: {_one_line(error)}.") from None
+    if not isinstance(facts, dict):
+        kind = "a list" if isinstance(facts, list) else "a single value"
+        raise SourceError(f"{path} holds {kind}; it must hold the JSON object of a config.json.")
+    name = path.parent.name if path.name == "config.json" and path.parent.name else path.stem
+    named = facts.get("name")
+    return model(
+        {"source": str(path), "confidence": "file", **facts},
+        name=named if isinstance(named, str) and named else name,
+    )
+
+
+def model(facts: Mapping[str, object], *, name: str) -> Model:
+    """The model that the fields ``facts`` of a config.json describe.
+
+    Raises:
+        InputError: a field is missing or cannot be used; names field, value and range.
+    """
+    fields, defaults = decoder_fields(facts)
+    read_facts = Facts(fields, defaults)
+    draft = Draft(read_facts)
+    _lay_out(draft)
+    weights_format = _weights_format(read_facts)
+    _note_what_is_left_out(read_facts)
+    return Model(
+        name=name,
+        groups=draft.groups,
+        hidden_size=read_facts.hidden,
+        trained_context=read_facts.optional(*_CONTEXT, high=CONTEXT_MAX),
+        parameters=draft.parameters,
+        weights_format=weights_format,
+        source=_text(facts, "source", "config.json"),
+        confidence=_text(facts, "confidence", "file"),
+        warnings=tuple(read_facts.warnings),
+    )
+
+
+def _lay_out(draft: Draft) -> None:
+    """Add the layers of the file's family, or of the nearest one for an unknown type."""
+    facts = draft.facts
+    model_type = facts.text("model_type")
+    found = family(model_type)
+    if found is None:
+        if (field := stateful_field(draft)) is not None:
+            raise InputError(
+                "model_type",
+                model_type or None,
+                f"one of {', '.join(known_types())} for a model with {field}",
+            )
+        nearest = "deepseek_v3" if facts.has("kv_lora_rank") else None
+        if nearest is None:
+            nearest = "mixtral" if facts.has("num_local_experts", "num_experts") else "llama"
+        found = family(nearest)
+        assert found is not None
+        facts.warn(
+            f"model_type {model_type!r} is not known: cache and weights are counted as for a "
+            f"{nearest} model with these fields."
+            if model_type
+            else f"model_type is not in the file: it is read as {nearest}."
+        )
+    found(draft)
+
+
+def _weights_format(facts: Facts) -> str:
+    """Element format of the published weights; quantisation of weights is not that of the cache."""
+    dtype = facts.text("torch_dtype") or facts.text("dtype") or "bfloat16"
+    named = dtype.lower().removeprefix("torch.")
+    known = ALIASES.get(named, named)
+    if known not in FORMATS:
+        facts.warn(f"dtype {dtype[:40]!r} is not known; weights are counted as bf16.")
+        known = "bf16"
+    quantization = facts.table("quantization_config")
+    if not quantization:
+        return known
+    method = str(quantization.get("quant_method") or "unnamed")[:40]
+    algorithm = str(quantization.get("quant_algo") or method)[:40]
+    stored = _WEIGHT_FORMATS.get(algorithm.lower()) or _WEIGHT_FORMATS.get(method.lower())
+    facts.warn(
+        f"quantization_config ({method}) is about weights; the KV cache keeps the format asked for."
+    )
+    if stored is None:
+        facts.warn(
+            f"Weights quantised with {method} are counted as {known}; "
+            "--weights gives their real size."
+        )
+    scheme = quantization.get("kv_cache_scheme") or quantization.get("kv_cache_quant_algo")
+    if scheme:
+        shown = scheme if isinstance(scheme, str) else "a scheme"
+        facts.warn(f"quantization_config names {shown[:40]} for the KV cache; --dtype decides.")
+    return stored or known
+
+
+def _note_what_is_left_out(facts: Facts) -> None:
+    """Parts of a published model that a plain decode does not hold."""
+    names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+    drafts = facts.optional(*names, low=0)
+    if drafts:
+        facts.warn(
+            f"{drafts} multi-token-prediction layer{'s' * (drafts > 1)} of the checkpoint "
+            "are not counted: neither weights nor cache."
+        )
+
+
+def _text(facts: Mapping[str, object], field: str, default: str) -> str:
+    value = facts.get(field)
+    return value if isinstance(value, str) and value else default
+
+
+def _one_line(error: ValueError) -> str:
+    """The reason without the document in it."""
+    return str(error).split("\n")[0][:120].rstrip(".")
