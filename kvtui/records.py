@@ -13,6 +13,7 @@ import msgspec
 from kvtui.errors import KvtuiError
 from kvtui.spec import (
     DecodeRun,
+    EndReason,
     FullAttention,
     LatentAttention,
     LayerGroup,
@@ -25,7 +26,6 @@ RECORDS_SCHEMA: Final = "kvtui.records/1"
 SUMMARY_SCHEMA: Final = "kvtui.summary/1"
 
 Role = Literal["worker", "monitor"]
-EndReason = Literal["target", "stopped", "oom", "nan", "refused", "lost"]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -323,6 +323,9 @@ class Scenario:
     warnings: tuple[str, ...] = ()
 
 
+EndReason = Literal["target", "stopped", "oom", "nan", "refused", "lost"]
+"""Why a live run ended."""
+
 Work = Literal["attention", "layer", "block"]
 CacheName = Literal["contiguous", "concat"]
 

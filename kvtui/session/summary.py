@@ -1,8 +1,9 @@
 """The last line of a run: prediction beside measurement, in the published keys."""
 
-from kvtui.records import EndReason, StepTimes, Summary, WallTimes
+from kvtui.records import StepTimes, Summary, WallTimes
 from kvtui.session.flags import flags
 from kvtui.session.live import Live
+from kvtui.spec import EndReason
 
 
 def summary(live: Live) -> Summary:

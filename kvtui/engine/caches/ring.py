@@ -1,0 +1,71 @@
+"""Bounded caches: a sliding window, and sinks beside a window, as a ring that is never unrolled.
+
+At one query token the order of keys does not matter (positions were rotated into K before it was
+stored), so the newest token overwrites the oldest and attention reads the buffer as it lies.
+Sinks stay where they are, rotated at their absolute positions: the variant that changes nothing
+for tokens already stored. StreamingLLM re-rotates by position inside the cache instead
+(arXiv:2309.17453); that is another model behaviour and not this one.
+"""
+
+import torch
+from torch import Tensor
+
+from kvtui.engine.caches.base import LayerCache
+
+
+class RingCache(LayerCache):
+    """K ``[B, Hkv, S + w, Dk]`` and V alike: ``S`` fixed slots, then a ring of ``w``."""
+
+    name = "ring"
+
+    def __init__(
+        self,
+        batch: int,
+        kv_heads: int,
+        window: int,
+        k_width: int,
+        v_width: int,
+        *,
+        sinks: int = 0,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """Allocate ``sinks + window`` tokens for each of ``batch`` sequences."""
+        super().__init__()
+        self._sinks, self._window = sinks, window
+        size = sinks + window
+        self._k = torch.empty(batch, kv_heads, size, k_width, dtype=dtype, device=device)
+        self._v = torch.empty(batch, kv_heads, size, v_width, dtype=dtype, device=device)
+
+    def slot(self, position: int) -> int:
+        """Where the token at ``position`` lies while it is kept."""
+        if position < self._sinks:
+            return position
+        return self._sinks + (position - self._sinks) % self._window
+
+    def fill(self, rows: slice, k: Tensor, v: Tensor) -> None:
+        """Write the tokens of ``rows`` that a ring of this size still holds."""
+        tokens = k.shape[2]
+        kept = [*range(min(self._sinks, tokens))]
+        kept += range(max(self._sinks, tokens - self._window), tokens)
+        source = torch.tensor(kept, device=k.device)
+        target = torch.tensor([self.slot(position) for position in kept], device=k.device)
+        self._k[rows, :, target] = k.index_select(2, source)
+        self._v[rows, :, target] = v.index_select(2, source)
+
+    def append(self, k: Tensor, v: Tensor) -> None:
+        """Overwrite the oldest token once the ring is full."""
+        slot = self.slot(self.seen)
+        self._k.narrow(2, slot, 1).copy_(k)
+        self._v.narrow(2, slot, 1).copy_(v)
+        self.seen += 1
+
+    def views(self) -> tuple[Tensor, Tensor]:
+        """The filled slots; the whole buffer once it has wrapped."""
+        filled = min(self.seen, self._sinks + self._window)
+        return self._k.narrow(2, 0, filled), self._v.narrow(2, 0, filled)
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """K and V, sinks and ring."""
+        return self._k, self._v

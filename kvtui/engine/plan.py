@@ -1,0 +1,189 @@
+"""Before anything is allocated: is the run valid, what will it take, does it fit.
+
+Needs are counted from a decoder on the ``meta`` device, which has the run's very tensors without
+their storage, so that what is planned is what is allocated.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from kvtui import host
+from kvtui.engine import memory
+from kvtui.engine.decoder import Decoder, hidden_size
+from kvtui.errors import InputError, RefusedError, UnavailableError
+from kvtui.spec import DecodeRun, FullAttention, LatentAttention, NoCache
+from kvtui.units import GIB, format_bytes
+
+_DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+PREFILL_TOKENS: Final = 8192
+"""Tokens in flight during prefill: whole sequences, at least one."""
+INPUTS: Final = 32
+"""Random hidden states that the loop cycles through instead of drawing new ones."""
+_MOST_LAYERS: Final = 1024
+_MOST_TOKENS: Final = 2**32
+"""Beyond this no device holds a cache; sizing still answers."""
+_LARGE_CARD: Final = 16 * GIB
+_MARGIN: Final = 4 * GIB
+"""The tutorial's capacity experiment checks payload + 4 GiB; a share on small memories."""
+_MARGIN_SHARE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes a run takes, counted from the shapes of its tensors, and what there is."""
+
+    cache_bytes: int
+    weights_bytes: int
+    workspace_bytes: int
+    """Prefill activations and inputs, an upper estimate; rotary tables."""
+    margin_bytes: int
+    available_bytes: int
+
+    @property
+    def need_bytes(self) -> int:
+        """What will be allocated."""
+        return self.cache_bytes + self.weights_bytes + self.workspace_bytes
+
+
+def needed(run: DecodeRun, dtype: torch.dtype, device: torch.device) -> Need:
+    """What ``run`` takes, from a decoder without storage, beside what ``device`` has."""
+    shape = Decoder(run, dtype, torch.device("meta"))
+    return Need(
+        cache_bytes=_cache_bytes(shape),
+        weights_bytes=shape.weights_bytes,
+        workspace_bytes=_workspace_bytes(shape) + shape.tables_bytes,
+        margin_bytes=_margin_bytes(device) if run.margin_bytes is None else run.margin_bytes,
+        available_bytes=memory.available_bytes(device),
+    )
+
+
+def guard(need: Need) -> None:
+    """Refuse with the shortfall when need and margin exceed what is available."""
+    short = need.need_bytes + need.margin_bytes - need.available_bytes
+    if short <= 0:
+        return
+    raise RefusedError(
+        f"The run needs {format_bytes(need.need_bytes)} (cache "
+        f"{format_bytes(need.cache_bytes)}, weights {format_bytes(need.weights_bytes)}, "
+        f"workspace {format_bytes(need.workspace_bytes)}) and a margin of "
+        f"{format_bytes(need.margin_bytes)}; {format_bytes(need.available_bytes)} are "
+        f"available: {format_bytes(short)} short. Lower the context or the batch.",
+        need_bytes=need.need_bytes,
+        available_bytes=need.available_bytes,
+    )
+
+
+def resolved_device(name: str) -> torch.device:
+    """The torch device called ``name``: auto, cpu, cuda or cuda:N."""
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    text = "cuda:0" if name in ("auto", "cuda") else name
+    kind, _, index = text.partition(":")
+    if kind != "cuda" or not index.isdigit():
+        raise InputError("device", name, "auto, cpu, cuda or cuda:N")
+    if not torch.cuda.is_available():
+        raise UnavailableError(
+            f"device {name}: this torch ({torch.__version__}) sees no CUDA device; "
+            "--device cpu runs on the CPU."
+        )
+    if int(index) >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise InputError("device", name, f"cuda:0 to cuda:{last}")
+    return torch.device("cuda", int(index))
+
+
+def checked_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a format the loop computes in."""
+    if name not in _DTYPES:
+        raise InputError(
+            "dtype", name, "fp32, bf16 or fp16 in a live run (sizing answers every format)"
+        )
+    return _DTYPES[name]
+
+
+def check_shapes(run: DecodeRun) -> None:
+    """Refuse shapes that cannot run, naming field, value and range."""
+    layers = sum(group.layers for group in run.groups)
+    if layers > _MOST_LAYERS:
+        raise InputError("layers", layers, f"1 to {_MOST_LAYERS:,} in a live run")
+    if run.batch * run.target > _MOST_TOKENS:
+        tokens = f"{run.batch} x {run.target}"
+        raise InputError("batch x context", tokens, f"at most {_MOST_TOKENS:,} in a live run")
+    if not 1 <= run.start < run.target:
+        raise InputError(
+            "start", run.start, f"1 to {run.target - 1}, below the target {run.target}"
+        )
+    for group in run.groups:
+        if isinstance(group, FullAttention):
+            if group.q_heads is None:
+                raise InputError("q heads", None, "given for a live run")
+            if group.q_heads < group.kv_heads or group.q_heads % group.kv_heads:
+                raise InputError(
+                    "q heads", group.q_heads, f"a multiple of {group.kv_heads} KV heads"
+                )
+            if group.k_width % 2:
+                raise InputError("head dim", group.k_width, "even in a live run, since RoPE pairs")
+        elif isinstance(group, LatentAttention):
+            if group.q_heads is None:
+                raise InputError("q heads", None, "given for a live run")
+            if group.rope_dim % 2:
+                raise InputError("rope dim", group.rope_dim, "even in a live run, since RoPE pairs")
+        elif not isinstance(group, NoCache):
+            raise InputError("layer kind", group.kind, "full, window, sinks or mla in a live run")
+
+
+def engine_threads(run: DecodeRun, device: torch.device) -> int:
+    """CPU threads of the engine: asked for, else all cores but the one the screen needs."""
+    cores = host.cores()
+    if run.threads is not None:
+        if run.threads > cores:
+            raise InputError("threads", run.threads, f"1 to {cores}, the cores of this machine")
+        return run.threads
+    return max(1, cores - 1) if device.type == "cpu" else 1
+
+
+def _margin_bytes(device: torch.device) -> int:
+    """Memory that stays free: 4 GiB on cards of 16 GiB and more, an eighth below.
+
+    Of a host's memory at most 2 GiB, since the system can also shrink its page cache.
+    """
+    total = memory.total_bytes(device)
+    if device.type == "cpu":
+        return min(2 * GIB, total // _MARGIN_SHARE)
+    return _MARGIN if total >= _LARGE_CARD else total // _MARGIN_SHARE
+
+
+def _cache_bytes(shape: Decoder) -> int:
+    if shape.run.cache == "concat":
+        return shape.appended_bytes * shape.run.target
+    return shape.capacity_bytes
+
+
+def _workspace_bytes(shape: Decoder) -> int:
+    """Prefill's activations and the loop's inputs; ``torch.cat`` needs one layer twice."""
+    run, element = shape.run, shape.dtype.itemsize
+    tokens = run.start * min(run.batch, max(1, PREFILL_TOKENS // run.start))
+    hidden = hidden_size(run)
+    per_token = 4 * max(hidden, shape.hidden)
+    widest, scores = 0, 0
+    for group in run.groups:
+        if isinstance(group, FullAttention):
+            heads = (group.q_heads or 1) * (group.k_width + group.v_width)
+            rows = group.kv_heads * (group.k_width + group.v_width)
+            bounded = group.kind != "full"
+            widest = max(widest, 3 * heads + 3 * rows + (2 * heads if bounded else 0))
+            scores = max(scores, (group.q_heads or 1) if bounded else 0)
+        elif isinstance(group, LatentAttention):
+            width = group.kv_lora_rank + group.rope_dim
+            widest = max(widest, (group.q_heads or 1) * (3 * width + 512))
+            scores = max(scores, group.q_heads or 1)
+    if run.work == "block":
+        widest = max(widest, 16 * hidden)
+    masked = 3 * scores * 256 * tokens * 4
+    copied = 0
+    if run.cache == "concat":
+        copied = max((cache.entry_bytes for cache, _ in shape.group_caches), default=0) * run.target
+    inputs = run.batch * INPUTS * shape.hidden * element
+    return tokens * (per_token + widest) * element + masked + copied + inputs

@@ -1,0 +1,1 @@
+"""The child process that runs the engine: commands in on stdin, records out on stdout."""
