@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kvtui.dtypes import ALIASES, FORMATS
 from kvtui.errors import InputError, SourceError
 from kvtui.sources.draft import Draft
 from kvtui.sources.facts import CONTEXT_MAX, Facts
 from kvtui.sources.families import family, known_types, stateful_field
+from kvtui.sources.formats import weights_format
 from kvtui.sources.nested import decoder_fields
 from kvtui.sources.text_file import read_text
 from kvtui.spec import Model
@@ -28,13 +28,6 @@ _CONTEXT: Final = (
     "seq_length",
     "n_ctx",
 )
-_WEIGHT_FORMATS: Final = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "nvfp4": "nvfp4",
-}
-"""``quant_method`` or ``quant_algo`` that is an element format of ours."""
 
 
 def read(path: Path) -> Model:
@@ -74,7 +67,7 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
     read_facts = Facts(fields, defaults)
     draft = Draft(read_facts)
     _lay_out(draft)
-    weights_format = _weights_format(read_facts)
+    weights = weights_format(read_facts)
     _note_what_is_left_out(read_facts)
     return Model(
         name=name,
@@ -82,7 +75,7 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
         hidden_size=read_facts.hidden,
         trained_context=read_facts.optional(*_CONTEXT, high=CONTEXT_MAX),
         parameters=draft.parameters,
-        weights_format=weights_format,
+        weights_format=weights,
         source=_text(facts, "source", "config.json"),
         confidence=_text(facts, "confidence", "file"),
         warnings=tuple(read_facts.warnings),
@@ -115,43 +108,15 @@ def _lay_out(draft: Draft) -> None:
     found(draft)
 
 
-def _weights_format(facts: Facts) -> str:
-    """Element format of the published weights; quantisation of weights is not that of the cache."""
-    dtype = facts.text("torch_dtype") or facts.text("dtype") or "bfloat16"
-    named = dtype.lower().removeprefix("torch.")
-    known = ALIASES.get(named, named)
-    if known not in FORMATS:
-        facts.warn(f"dtype {dtype[:40]!r} is not known; weights are counted as bf16.")
-        known = "bf16"
-    quantization = facts.table("quantization_config")
-    if not quantization:
-        return known
-    method = str(quantization.get("quant_method") or "unnamed")[:40]
-    algorithm = str(quantization.get("quant_algo") or method)[:40]
-    stored = _WEIGHT_FORMATS.get(algorithm.lower()) or _WEIGHT_FORMATS.get(method.lower())
-    facts.warn(
-        f"quantization_config ({method}) is about weights; the KV cache keeps the format asked for."
-    )
-    if stored is None:
-        facts.warn(
-            f"Weights quantised with {method} are counted as {known}; "
-            "--weights gives their real size."
-        )
-    scheme = quantization.get("kv_cache_scheme") or quantization.get("kv_cache_quant_algo")
-    if scheme:
-        shown = scheme if isinstance(scheme, str) else "a scheme"
-        facts.warn(f"quantization_config names {shown[:40]} for the KV cache; --dtype decides.")
-    return stored or known
-
-
 def _note_what_is_left_out(facts: Facts) -> None:
     """Parts of a published model that a plain decode does not hold."""
     names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
     drafts = facts.optional(*names, low=0)
     if drafts:
+        layers = "layer is" if drafts == 1 else "layers are"
         facts.warn(
-            f"{drafts} multi-token-prediction layer{'s' * (drafts > 1)} of the checkpoint "
-            "are not counted: neither weights nor cache."
+            f"{drafts} multi-token-prediction {layers} in the checkpoint and not counted: "
+            "neither weights nor cache."
         )
 
 

@@ -36,6 +36,7 @@ class Facts:
         self.fields = fields
         self.defaults = defaults
         self.warnings: list[str] = []
+        self._numbers: dict[tuple[object, ...], int | None] = {}
 
     def warn(self, sentence: str) -> None:
         """Say once what a reader of the answer should know."""
@@ -60,6 +61,12 @@ class Facts:
 
     def optional(self, *names: str, low: int = 1, high: int = WIDTH_MAX) -> int | None:
         """The whole number under the first of ``names`` that is there, None where none is."""
+        key = (*names, low, high)
+        if key not in self._numbers:
+            self._numbers[key] = self._optional(names, low, high)
+        return self._numbers[key]
+
+    def _optional(self, names: Sequence[str], low: int, high: int) -> int | None:
         value = self.value(*names)
         if value is None:
             return None
