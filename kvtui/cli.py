@@ -39,7 +39,7 @@ _STORAGE_FLAGS = (
     ("state-dtype", "NAME", "element format of recurrent state"),
 )
 _MACHINE_FLAGS = (
-    ("gpu", "NAME|auto", "GPU preset, or the one NVML finds"),
+    ("gpu", "NAME|auto|host", "GPU preset, the GPU that NVML finds, or host"),
     ("memory", "SIZE", "memory of one device"),
     ("bandwidth", "RATE", "memory bandwidth, such as 4.8TB/s"),
     ("flops", "RATE", "dense 16-bit FLOP/s, such as 989TFLOPS"),
@@ -200,6 +200,7 @@ def _main_job(options: argparse.Namespace) -> ExitCode | int:
             _run_options(options),
             theme=options.theme,
             mouse=not options.no_mouse,
+            detect=_detect,
         )
     from kvtui.headless.main_job import main_job
 
@@ -257,11 +258,11 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _detect() -> "Device":
-    """The GPU that NVML lists first, for ``--gpu auto``."""
-    from kvtui.headless.detection import first_gpu
+def _detect(name: str) -> "Device":
+    """What ``--gpu auto`` and ``--gpu host`` stand for."""
+    from kvtui.machine import detect
 
-    return first_gpu()
+    return detect(name)
 
 
 if TYPE_CHECKING:  # importing them would cost every command

@@ -7,7 +7,6 @@ support-desk lesson 4.4). All figures are of one rank.
 """
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Literal
 
 from kvtui.sizing import budget, weights
@@ -145,16 +144,8 @@ def _linear_flops_per_token(scenario: Scenario) -> int | None:
 
     Typed weights are turned into a parameter count by their format's element size.
     """
-    parameters = scenario.model.parameters
-    if scenario.budget.weights_bytes is None and parameters:
-        tied = not any(block.role == "head" for block in parameters)
-        multiplied = sum(
-            prod(block.shape)
-            * (block.copies if block.active_copies is None else block.active_copies)
-            for block in parameters
-            if tied or block.role != "embedding"
-        )
-        return 2 * multiplied // scenario.parallel.tp
+    if scenario.budget.weights_bytes is None and scenario.model.parameters:
+        return 2 * weights.multiplied_parameters(scenario.model) // scenario.parallel.tp
     held = budget.weights_bytes(scenario)
     if held is None:
         return None

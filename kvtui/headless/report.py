@@ -55,8 +55,9 @@ def run_report(live: Live, summary: Summary, flags: tuple[Flag, ...]) -> str:
         (
             "step",
             (
-                f"{format_ms(step.p50)} median (p10 {format_ms(step.p10)}, p90 {format_ms(step.p90)}, "
-                f"p99 {format_ms(step.p99)}), floor {format_ms(summary.predicted_step_ms)}"
+                f"{format_ms(step.p50)} median (p10 {format_ms(step.p10)}, "
+                f"p90 {format_ms(step.p90)}, p99 {format_ms(step.p99)}), "
+                f"floor {format_ms(summary.predicted_step_ms)}"
             ),
         ),
         (

@@ -82,8 +82,9 @@ class Request:
         return {name: value for name, value in pairs if value is not None}
 
 
-DetectDevice = Callable[[], Device]
-"""Finds the device of ``--gpu auto``; raises ``UnavailableError`` when there is none."""
+DetectDevice = Callable[[str], Device]
+"""Finds the device of ``--gpu auto`` or ``--gpu host``; raises ``UnavailableError``."""
+_HERE: Final = ("auto", "host")
 
 
 def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenario:
@@ -228,8 +229,8 @@ def _storage(asked: Request) -> Storage:
 
 
 def _device(asked: Request, detect: DetectDevice | None, warnings: list[str]) -> Device:
-    if asked.gpu == "auto" and detect is not None:
-        device = detect()
+    if asked.gpu in _HERE and detect is not None:
+        device = detect(asked.gpu)
     elif asked.gpu is not None:
         device = presets.device(asked.gpu)
     elif asked.memory is not None:

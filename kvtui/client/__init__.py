@@ -1,0 +1,1 @@
+"""Sources of records: whatever yields them, the front ends cannot tell which."""
