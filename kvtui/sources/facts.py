@@ -37,6 +37,7 @@ class Facts:
         self.defaults = defaults
         self.warnings: list[str] = []
         self._numbers: dict[tuple[object, ...], int | None] = {}
+        self._lists: dict[tuple[object, ...], list[int]] = {}
 
     def warn(self, sentence: str) -> None:
         """Say once what a reader of the answer should know."""
@@ -119,14 +120,19 @@ class Facts:
         return list(value)
 
     def counts(self, name: str, *, low: int = 0, high: int = CONTEXT_MAX) -> list[int] | None:
-        """A list of whole numbers; one number is a list of one."""
+        """A list of whole numbers; one number is a list of one. Read once, asked for per layer."""
         value = self.value(name)
         if value is None:
             return None
-        items: Sequence[object] = value if isinstance(value, list) else [value]
-        if len(items) > LAYERS_MAX:
-            raise InputError(name, f"{len(items)} entries", f"a list of at most {LAYERS_MAX}")
-        return [_whole(f"{name}[{index}]", one, low, high) for index, one in enumerate(items)]
+        key = (name, low, high)
+        if key not in self._lists:
+            items: Sequence[object] = value if isinstance(value, list) else [value]
+            if len(items) > LAYERS_MAX:
+                raise InputError(name, f"{len(items)} entries", f"a list of at most {LAYERS_MAX}")
+            self._lists[key] = [
+                _whole(f"{name}[{index}]", one, low, high) for index, one in enumerate(items)
+            ]
+        return self._lists[key]
 
     def per_layer(self, names: Sequence[str], layers: int, *, low: int = 0) -> list[int] | None:
         """One whole number a layer: a list as long as the layers, or one number for all."""
@@ -163,7 +169,7 @@ class Facts:
         value = self.value(*_KV_HEADS)
         if isinstance(value, list):
             name = next(name for name in _KV_HEADS if self.has(name))
-            numbers = set(self.counts(name, high=WIDTH_MAX) or [])
+            numbers = set(self.counts(name, low=1, high=WIDTH_MAX) or [])
             if len(numbers) != 1:
                 raise InputError(name, value, "one number for this model type")
             return numbers.pop()
@@ -173,9 +179,14 @@ class Facts:
         return found
 
     def kv_heads_per_layer(self, layers: int) -> list[int]:
-        """KV heads of each layer; a list in the file is taken entry by entry."""
-        listed = self.per_layer(_KV_HEADS, layers)
-        return [self.kv_heads] * layers if listed is None else listed
+        """KV heads of each layer; a list in the file is taken entry by entry.
+
+        An entry of 0 is a layer without attention.
+        """
+        name = next((name for name in _KV_HEADS if self.has(name)), None)
+        if name is None or not isinstance(self.value(name), list):
+            return [self.kv_heads] * layers
+        return checked_length(name, self.counts(name, high=WIDTH_MAX) or [], layers)
 
     @property
     def vocabulary(self) -> int:

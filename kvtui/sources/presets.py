@@ -20,7 +20,7 @@ from kvtui.spec import Device
 from kvtui.units import format_bytes
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._+-]*")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
 _SAME_BOARD: Final = 0.06
 """Largest relative difference of memory between a board and its preset (ECC, driver reserve)."""
 
@@ -186,15 +186,14 @@ def _find(what: str, kind: str, name: str, suffix: str) -> Path:
     """The file of a preset, the user's before the shipped."""
     slug = _slug(name)
     if _NAME.fullmatch(slug):
-        for folder in (user_folder() / kind, shipped_folder() / kind):
-            path = folder / f"{slug}{suffix}"
-            if path.is_file():
-                return path
         own = user_folder() / kind
         if own.is_dir():
-            for path in own.glob(f"*{suffix}"):
-                if _slug(path.stem) == slug:
+            for path in sorted(own.glob(f"*{suffix}")):
+                if _slug(path.name.removesuffix(suffix)) == slug:
                     return path
+        shipped = shipped_folder() / kind / f"{slug}{suffix}"
+        if shipped.is_file():
+            return shipped
     raise _unknown(what, name, _names(kind, suffix))
 
 

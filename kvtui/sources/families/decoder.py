@@ -6,6 +6,7 @@ from typing import Literal
 
 from kvtui.sources.draft import Draft
 from kvtui.sources.windows import attention_layer, attention_types
+from kvtui.spec import NoCache
 
 LayerMlp = Callable[[Draft, int], None]
 """Adds the MLP or the experts of one layer."""
@@ -45,7 +46,10 @@ def decoder(draft: Draft, style: Style) -> None:
     draft.embedding()
     kv_heads = facts.kv_heads_per_layer(facts.layers)
     for layer, kind in enumerate(attention_types(facts, pattern=style.window_pattern)):
-        attention(draft, style, kind, kv_heads=kv_heads[layer])
+        if kv_heads[layer]:
+            attention(draft, style, kind, kv_heads=kv_heads[layer])
+        else:
+            draft.cache(NoCache(layers=1))
         style.mlp(draft, layer)
         draft.norm("layer norm", facts.hidden, copies=style.layer_norms)
     draft.norm("final norm", facts.hidden)

@@ -45,7 +45,8 @@ def _kinds(linear: Facts, layers: int) -> list[str]:
     for index, one in enumerate(full):
         if one > layers:
             raise InputError(f"full_attn_layers[{index}]", one, f"a layer from 1 to {layers}")
-    return [FULL if layer + 1 in full else _LINEAR for layer in range(layers)]
+    latent = set(full)
+    return [FULL if layer + 1 in latent else _LINEAR for layer in range(layers)]
 
 
 def _delta_attention(draft: Draft, linear: Facts) -> None:
