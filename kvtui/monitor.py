@@ -1,0 +1,186 @@
+"""``python -m kvtui.monitor``: NVML and host readings as records, in a process of their own.
+
+Never imports torch, numpy or the screen. Readings come at 1 Hz on an absolute schedule; a late
+one is skipped, not caught up. Ends when its stdin does. Without NVML it says why, once, and goes
+on with the host.
+"""
+
+import argparse
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import BinaryIO, Final
+
+import msgspec
+
+from kvtui import __version__, host
+from kvtui.helper_process import die_with_parent, take_over_stdout
+from kvtui.nvml import NvmlSession, NvmlUnavailableError
+from kvtui.records import (
+    RECORDS_SCHEMA,
+    GpuReading,
+    Hello,
+    HostReading,
+    Notice,
+    Record,
+    RecordError,
+    WatchCommand,
+    decode_command,
+    encode,
+)
+
+FLOOR_S: Final = 0.25
+"""NVML calls take time and its utilisation changes no faster than 1/6 s to 1 s."""
+_RETRY_S: Final = 30.0
+"""How often a missing NVML is looked for again."""
+
+OpenNvml = Callable[[], NvmlSession]
+
+
+class Monitor:
+    """Reads and writes; knows no clock but the one it is given."""
+
+    def __init__(
+        self,
+        records: BinaryIO,
+        *,
+        open_nvml: OpenNvml = NvmlSession,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Write to ``records``; nothing is opened yet."""
+        self._records, self._open, self._clock = records, open_nvml, clock
+        self._zero = clock()
+        self._nvml: NvmlSession | None = None
+        self._retry_at = 0.0
+        self._said: str | None = None
+        self._uuid: str | None = None
+        self._worker_pid: int | None = None
+
+    def put(self, record: Record) -> None:
+        """Write one record."""
+        stamped = msgspec.structs.replace(record, at_ms=round((self._clock() - self._zero) * 1e3))
+        self._records.write(encode(stamped))
+
+    def hello(self) -> None:
+        """The first record."""
+        self.put(Hello(schema=RECORDS_SCHEMA, role="monitor", version=__version__, pid=os.getpid()))
+
+    def take(self, line: bytes) -> None:
+        """Carry one command out: which device and which worker to follow."""
+        try:
+            command = decode_command(line)
+        except RecordError as error:
+            self.put(Notice(topic="command", severity="error", sentence=f"Ignored: {error}"))
+            return
+        if isinstance(command, WatchCommand):
+            self._uuid, self._worker_pid = command.uuid, command.worker_pid
+
+    def read(self) -> None:
+        """One reading of the followed device (the first by default) and of the host."""
+        session = self._session()
+        reading: GpuReading | None = None
+        if session is not None:
+            reading = session.read(self._uuid)
+            if reading is not None:
+                self.put(reading)
+                self._say(None)
+            else:
+                missing = f" called {self._uuid}" if self._uuid else ""
+                self._say(f"NVML lists no device{missing}.")
+        self.put(host_reading(self._worker_pid))
+
+    def read_all(self) -> None:
+        """One reading of every device, and of the host."""
+        session = self._session()
+        if session is not None:
+            found = session.devices()
+            for gpu in found:
+                reading = session.read(gpu.uuid)
+                if reading is not None:
+                    self.put(reading)
+            if not found:
+                self._say("NVML lists no device.")
+        self.put(host_reading(self._worker_pid))
+
+    def _session(self) -> NvmlSession | None:
+        if self._nvml is None and self._clock() >= self._retry_at:
+            try:
+                self._nvml = self._open()
+            except NvmlUnavailableError as error:
+                self._retry_at = self._clock() + _RETRY_S
+                self._say(str(error))
+        return self._nvml
+
+    def _say(self, sentence: str | None) -> None:
+        """A state's sentence, once; and once more when it is over."""
+        if sentence == self._said:
+            return
+        if sentence is not None:
+            self.put(Notice(topic="nvml", severity="warning", sentence=sentence))
+        elif self._said is not None:
+            self.put(Notice(topic="nvml", severity="info", sentence="NVML reads again."))
+        self._said = sentence
+
+
+def host_reading(worker_pid: int | None) -> HostReading:
+    """Memory and load of the machine, and the watched worker's resident set."""
+    memory = host.memory()
+    return HostReading(
+        total_bytes=memory.total_bytes,
+        available_bytes=memory.available_bytes,
+        cpu_percent=host.cpu_percent(),
+        load_average=host.load_average(),
+        worker_resident_bytes=None if worker_pid is None else host.resident_bytes(worker_pid),
+    )
+
+
+def serve(monitor: Monitor, interval_s: float, *, clock: Callable[[], float] = monotonic) -> None:
+    """Read on schedule and take commands until stdin ends."""
+    stdin = sys.stdin.fileno()
+    due, pending = clock(), b""
+    while True:
+        now = clock()
+        if now >= due:
+            monitor.read()
+            missed = int((clock() - due) / interval_s)
+            due += interval_s * (missed + 1)
+        ready, _, _ = select.select([stdin], [], [], max(0.0, due - clock()))
+        if not ready:
+            continue
+        chunk = os.read(stdin, 65536)
+        if not chunk:
+            return
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            monitor.take(line)
+            due = min(due, clock())
+
+
+def main() -> None:
+    """Parse, take over stdout, serve."""
+    parser = argparse.ArgumentParser(prog="kvtui.monitor", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="one reading of every device")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between readings")
+    options = parser.parse_args()
+    if not FLOOR_S <= options.interval <= 3600:
+        parser.error(f"--interval must be {FLOOR_S} to 3600 seconds: NVML calls take time")
+    records = take_over_stdout()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    monitor = Monitor(records)
+    try:
+        monitor.hello()
+        if options.once:
+            monitor.read_all()
+            return
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+        serve(monitor, options.interval)
+    except BrokenPipeError:
+        return
+
+
+if __name__ == "__main__":
+    main()
