@@ -171,6 +171,8 @@ class ParameterBlock:
     """Copies one token passes through (routed experts); None means all of them."""
     sharded: bool = True
     """Split over tensor-parallel ranks (norms and routers are held whole by each)."""
+    kept_in: str | None = None
+    """Element format a quantised checkpoint leaves the block in; None follows the model's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

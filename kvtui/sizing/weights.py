@@ -1,8 +1,9 @@
 """Weights: how many, what they take, and which of them one decode step reads.
 
 Everything follows from ``Model.parameters``; a model without them has no weights here. Matrices
-are held in the element format asked for, a row at a time; vectors (norms, biases) stay in 16 bits
-where the format packs values in groups, as quantised checkpoints keep them.
+are held in the element format asked for, a row at a time, except those a quantised checkpoint
+leaves in its own (``kept_in``); vectors (norms, biases) stay in 16 bits where the format packs
+values in groups.
 """
 
 from math import ceil, prod
@@ -99,6 +100,8 @@ def _looked_up(model: Model, index: int) -> bool:
 def _tensor_bytes(block: ParameterBlock, fmt: ElementFormat) -> int:
     """Bytes of one tensor: whole rows, padded to what the format packs."""
     *rows, width = block.shape
+    if block.kept_in is not None:
+        fmt = FORMATS[block.kept_in]
     if not rows:
         return (_VECTORS if fmt.group is not None else fmt).row_bytes(width)
     return prod(rows) * fmt.row_bytes(-(-width // fmt.row_multiple) * fmt.row_multiple)

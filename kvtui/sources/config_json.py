@@ -15,7 +15,7 @@ from kvtui.errors import InputError, SourceError
 from kvtui.sources.draft import Draft
 from kvtui.sources.facts import CONTEXT_MAX, Facts
 from kvtui.sources.families import family, known_types, stateful_field
-from kvtui.sources.formats import weights_format
+from kvtui.sources.formats import kept_blocks, weights_format
 from kvtui.sources.nested import decoder_fields
 from kvtui.sources.text_file import read_text
 from kvtui.spec import Model
@@ -74,7 +74,7 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
         groups=draft.groups,
         hidden_size=read_facts.hidden,
         trained_context=read_facts.optional(*_CONTEXT, high=CONTEXT_MAX),
-        parameters=draft.parameters,
+        parameters=kept_blocks(read_facts, draft.parameters),
         weights_format=weights,
         source=_text(facts, "source", "config.json"),
         confidence=_text(facts, "confidence", "file"),

@@ -120,3 +120,17 @@ def test_vectors_stay_in_16_bits_where_a_format_packs_groups() -> None:
     model = Model(name="norm", groups=(), parameters=(norm,))
     assert weights.stored_bytes(model, FORMATS["q8_0"]) == 200
     assert weights.stored_bytes(model, FORMATS["fp8"]) == 100
+
+
+def test_published_quantised_weights_have_the_size_of_their_checkpoint() -> None:
+    # gpt-oss model card (arXiv:2508.10925), table 1: checkpoint sizes, mxfp4 experts, the rest bf16.
+    for name, gib in (("gpt-oss-20b", 12.8), ("gpt-oss-120b", 60.8)):
+        model = preset(name)
+        stored = weights.stored_bytes(model, FORMATS[model.weights_format])
+        assert stored / 2**30 == pytest.approx(gib, abs=0.1), name
+
+
+def test_blocks_a_checkpoint_leaves_unquantised_keep_their_format() -> None:
+    kept = {block.role for block in preset("gpt-oss-20b").parameters if block.kept_in == "bf16"}
+    assert kept == {"embedding", "head", "norm", "router", "attention"}
+    assert not any(block.kept_in for block in preset("Llama-3.1-8B").parameters)
