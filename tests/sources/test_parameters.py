@@ -123,7 +123,7 @@ def test_vectors_stay_in_16_bits_where_a_format_packs_groups() -> None:
 
 
 def test_published_quantised_weights_have_the_size_of_their_checkpoint() -> None:
-    # gpt-oss model card (arXiv:2508.10925), table 1: checkpoint sizes, mxfp4 experts, the rest bf16.
+    # gpt-oss model card (arXiv:2508.10925), table 1: checkpoints of mxfp4 experts, the rest bf16.
     for name, gib in (("gpt-oss-20b", 12.8), ("gpt-oss-120b", 60.8)):
         model = preset(name)
         stored = weights.stored_bytes(model, FORMATS[model.weights_format])
