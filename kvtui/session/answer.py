@@ -78,6 +78,8 @@ class BudgetPart(Struct, frozen=True, kw_only=True):
     device_source: str
     total_bytes: int | None
     utilization: float
+    usable_bytes: int | None
+    """total x utilization."""
     weights_bytes: int | None
     overhead_bytes: BandPart
     reserve_bytes: int
@@ -246,6 +248,7 @@ def compose(scenario: Scenario) -> Answer:
             device_source=scenario.device.source,
             total_bytes=found.total_bytes,
             utilization=found.utilization,
+            usable_bytes=found.usable_bytes,
             weights_bytes=found.weights_bytes,
             overhead_bytes=BandPart(
                 low=found.overhead.low,

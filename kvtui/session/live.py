@@ -182,6 +182,14 @@ class Live:
         return self.run.batch * 1e3 / floor if floor and self.run else None
 
     @property
+    def budget_bytes(self) -> int | None:
+        """Room for this run's cache: what was available less weights, workspace and margin."""
+        if self.plan is None:
+            return None
+        plan = self.plan
+        return plan.available_bytes - plan.weights_bytes - plan.workspace_bytes - plan.margin_bytes
+
+    @property
     def progress(self) -> float:
         """Share of the way from start to target, 0 to 1."""
         if self.run is None or not self.tokens:

@@ -32,6 +32,11 @@ class Budget:
     """What the cache takes on this rank."""
 
     @property
+    def usable_bytes(self) -> int | None:
+        """What may be used at all: total x utilization."""
+        return None if self.total_bytes is None else int(self.total_bytes * self.utilization)
+
+    @property
     def spare_bytes(self) -> int | None:
         """Left over when the cache is in; negative when it does not fit."""
         if self.available_bytes is None:

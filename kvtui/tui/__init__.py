@@ -1,0 +1,1 @@
+"""The dashboard: panels that draw what ``session`` knows, and nothing that computes."""

@@ -1,0 +1,58 @@
+"""Every key with its id, its tooltip and its place in the help; and what the figures mean."""
+
+from typing import Final
+
+from textual.binding import Binding
+
+BINDINGS: Final = [
+    Binding("r", "run", "run/stop", id="run", tooltip="Run what is on the screen, or stop it"),
+    Binding("h", "hold", "hold", id="hold", tooltip="Hold the run itself, or let it go on"),
+    Binding("space", "pause", "pause", id="pause", tooltip="Freeze the view; recording goes on"),
+    Binding("1", "show('size')", "size", id="size", tooltip="Inputs and payload"),
+    Binding("2", "show('live')", "live", id="live", tooltip="The live run"),
+    Binding("3", "show('memory')", "memory", id="memory", tooltip="Where the bytes went"),
+    Binding("p", "pick('models')", "preset", id="preset", tooltip="Choose a model preset"),
+    Binding("g", "pick('devices')", "gpu", id="device", tooltip="Choose the device to plan for"),
+    Binding("[", "step('halve')", "halve", id="halve", tooltip="Halve the focused number"),
+    Binding("]", "step('double')", "double", id="double", tooltip="Double the focused number"),
+    Binding("+,plus,=", "step('raise')", "up", id="raise", tooltip="One more of the focused number",
+            key_display="+"),
+    Binding("-,minus", "step('lower')", "down", id="lower",
+            tooltip="One less of the focused number", key_display="-"),
+    Binding("tab", "walk(1)", "next", id="next", tooltip="Go to the next panel"),
+    Binding("shift+tab", "walk(-1)", "back", id="previous", tooltip="Go to the panel before"),
+    Binding("z", "zoom", "zoom", id="zoom", tooltip="Maximise the focused panel, or go back"),
+    Binding("t", "theme", "theme", id="theme", tooltip="Choose a theme"),
+    Binding("question_mark,f1", "help", "help", id="help", tooltip="Keys and what figures mean",
+            key_display="?"),
+    Binding("ctrl+p", "command_palette", "palette", id="palette",
+            tooltip="Every action by name"),
+    Binding("q", "quit", "quit", id="quit", tooltip="Stop everything and leave"),
+    Binding("ctrl+c", "quit", "quit", id="quit-ctrl-c", priority=True, show=False,
+            tooltip="Stop everything and leave"),
+]  # fmt: skip
+
+FOOTER: Final = ("run", "hold", "pause", "preset", "device", "zoom", "help", "palette", "quit")
+"""Keys named at the foot of the screen, by id, as far as they fit."""
+
+FIGURES: Final = (
+    ("KV", "Logical payload: keys and values of all cached tokens, ideal storage."),
+    ("FITS TIGHT OVER", "Tight fits the expected overhead and not the high end of its band."),
+    ("other", "Activations, graphs, context: a band, since engines differ tenfold."),
+    ("step ≥", "Floor: bytes a step must move over bandwidth, or FLOPs over peak if longer."),
+    ("KV read", "Cache bytes each step needs, once, over its device time. Weights are apart."),
+    ("limit", "Read bandwidth measured here before the run; shares are of this figure."),
+    ("cache-resident", "A step touches less than 5 caches: its share means nothing."),
+    ("kernel-bound", "The attention kernel, not memory, sets the time."),
+    ("launch-bound", "Starting operators takes longer than moving their bytes."),
+    ("payload … total", "Each rung holds the one above it; the gap between two has a name."),
+    ("n/a", "Not reported by this device or driver; never shown as 0."),
+)
+"""What the help says about figures: label and one sentence."""
+EDITING: Final = (
+    ("arrows", "Walk the fields, or the figures of a panel"),
+    ("Enter", "Edit a field, or list its presets"),
+    ("Esc", "Leave a field as it was"),
+    ("Backspace", "Give a field back to the preset"),
+)
+"""Keys of the inputs, which belong to no binding."""

@@ -1,0 +1,1 @@
+"""Screens over the dashboard, imported when they are opened."""

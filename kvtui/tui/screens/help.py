@@ -1,0 +1,51 @@
+"""One page of help: the keys of this screen and what its figures mean."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from kvtui.tui.bindings import BINDINGS, EDITING, FIGURES
+from kvtui.tui.palette import BLUE, DIM
+
+
+class HelpScreen(ModalScreen[None]):
+    """Any of the usual keys closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter,f1", "dismiss", "close", id="close-help",
+                tooltip="Close the help"),
+    ]  # fmt: skip
+
+    def compose(self) -> ComposeResult:
+        """A scrolling page."""
+        with VerticalScroll(id="page"):
+            yield Static(help_text(), markup=False)
+
+
+def help_text() -> Text:
+    """Keys, editing, figures."""
+    text = Text()
+    text.append("KEYS\n", "bold")
+    for binding in BINDINGS:
+        if not binding.show:
+            continue
+        key = binding.key_display or binding.key.split(",")[0]
+        text.append(f"  {key:<10}", BLUE)
+        text.append(f"{binding.tooltip}\n")
+    text.append("\nFIELDS\n", "bold")
+    for key, meaning in EDITING:
+        text.append(f"  {key:<10}", BLUE)
+        text.append(f"{meaning}\n")
+    text.append("\nFIGURES\n", "bold")
+    for label, meaning in FIGURES:
+        text.append(f"  {label:<16}", BLUE)
+        text.append(f"{meaning}\n")
+    text.append(
+        "\nBlue is measured or yours, orange asks for attention; a word says the same.", DIM
+    )
+    return text
