@@ -2,7 +2,7 @@
 
 A step reads the active weights once, the resident cache once, and writes one entry per
 sequence; its floor is the larger of bytes over bandwidth and FLOPs over peak. The two phases
-are apart because they meet different bounds (tutorial, prefill 与 decode 必须分开分析;
+are apart because they meet different bounds (KV cache tutorial, prefill and decode;
 support-desk lesson 4.4). All figures are of one rank.
 """
 
@@ -108,6 +108,9 @@ def prefill(scenario: Scenario) -> Prefill:
     one = replace(workload, runs=(SequenceRun(workload.longest, 1),), shared_prefix=0)
     written = write_bytes_per_step(model, one, scenario.storage, tp=tp) * workload.tokens
     moved = written + (budget.weights_bytes(scenario) or 0)
+    if scenario.device.flop_per_s is None:
+        # Prefill is all arithmetic: without a peak its bytes alone would promise too much.
+        return Prefill(flops, moved, None, None)
     floor_ms, bound = _floor(scenario, moved, flops)
     return Prefill(flops, moved, floor_ms, bound)
 

@@ -16,7 +16,7 @@ from kvtui.sizing.formula import Formula
 from kvtui.sizing.kinds import Lengths, Row, Stream, states, streams, term
 from kvtui.spec import LayerGroup, Model, Storage, Workload
 
-SEED = "tutorial KV 缓存, 容量公式: 2·L·B·T·Hkv·D·s; ragged 2·L·Hkv·D·s·ΣT"
+SEED = "KV cache tutorial, capacity formula: one K and one V per token, KV head and layer"
 
 
 @dataclass(frozen=True, slots=True)

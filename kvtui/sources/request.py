@@ -165,7 +165,8 @@ def _with_workload_preset(request: Request) -> Request:
 def _model(asked: Request, warnings: list[str]) -> Model:
     shape = {name: value for name, value in asked.given().items() if name in SHAPE_FIELDS}
     if asked.model is None:
-        model = Model(name="typed shape", groups=typed_groups(shape))
+        name = "typed shape" if asked.workload is None else f"{asked.workload} shape"
+        model = Model(name=name, groups=typed_groups(shape))
     else:
         model = _named_model(asked.model)
         if shape:

@@ -78,8 +78,9 @@ class KvtuiApp(App[int]):
             yield InputsPanel(self.form, self.question)
             yield PayloadPanel(self.question)
             yield LivePanel(self.live)
-            yield MemoryPanel(self.live)
-            yield GpuPanel(self.live)
+            with Container(id="bottom"):
+                yield MemoryPanel(self.live)
+                yield GpuPanel(self.live)
         yield Static(id="formula", markup=False)
         yield Static(id="footer", markup=False)
         yield Static(f"kvtui needs {_LEAST[0]} x {_LEAST[1]} cells.", id="too-small", markup=False)
@@ -133,6 +134,9 @@ class KvtuiApp(App[int]):
     def _tick(self) -> None:
         """Draw if anything changed; plots at half the rate."""
         self._ticks += 1
+        limit = self.live.limit_bytes_per_s
+        if limit is not None and self.live.device is not None and self.live.device.kind == "cpu":
+            self.question.measured(limit)
         seen = (self.live.revision, self.question.revision)
         if self._paused or seen == self._seen or len(self.screen_stack) > 1:
             return

@@ -17,6 +17,7 @@ from kvtui.tui.fields import (
 )
 from kvtui.tui.palette import BLUE, CURSOR, DIM, LABEL, ORANGE
 from kvtui.tui.panels.base import Panel, wrapped
+from kvtui.units import NOT_AVAILABLE, format_bytes
 
 
 class InputsPanel(Panel, can_focus=True):
@@ -66,6 +67,12 @@ class InputsPanel(Panel, can_focus=True):
         typed = self._form.typed.get(one.name)
         if typed is not None:
             return typed
+        if one.name == "weights" and self._question.answer is not None:
+            # Per rank in the answer; the field is of the whole model.
+            answer = self._question.answer
+            if answer.per_rank.tp == 1:
+                return format_bytes(answer.budget.weights_bytes)
+            return "of the model" if answer.budget.weights_bytes is not None else NOT_AVAILABLE
         standing = placeholders(self._question.scenario).get(one.name)
         return standing or self._form.request().given().get(one.name) or "-"
 
@@ -108,7 +115,7 @@ class InputsPanel(Panel, can_focus=True):
                 cell.append(f"{value}▏" if self.glyphs.braille else f"{value}_", "bold underline")
             else:
                 cell.append(value, CURSOR if here else style or "bold")
-                if one.picker or one.choices:
+                if len(row) == 1 and (one.picker or one.choices):
                     cell.append(" ▾" if self.glyphs.braille else " v", DIM)
             share = width // len(row)
             if index < len(row) - 1:

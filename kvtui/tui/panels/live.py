@@ -45,7 +45,7 @@ class LivePanel(Panel, can_focus=True):
             return self._idle(width)
         head = [*self._figures(width), self._progress(width)]
         foot = self._words(width)
-        room = height - len(head) - len(foot) - 1
+        room = height - len(head) - len(foot)
         if room >= 3 and live.run is not None:
             if self.renew_plots or self._plot_of[1:] != (width, room):
                 self._plot = self._draw_plot(width, room)
@@ -150,8 +150,9 @@ class LivePanel(Panel, can_focus=True):
         live = self._live
         run = live.run
         assert run is not None
-        strips = 1 if height >= 5 else 0
-        plot_height, plot_width = height - strips - 1, max(4, width - _AXIS)
+        strips = 1 if height >= 4 else 0
+        axes = 1 if height >= 6 else 0
+        plot_height, plot_width = height - strips - axes, max(4, width - _AXIS)
         dots = dot_columns(plot_width, self.glyphs)
         first, last = float(run.start), float(run.target)
         samples = list(live.samples)
@@ -183,13 +184,13 @@ class LivePanel(Panel, can_focus=True):
             label = format_ms(high) if highs else "step"
             row_text = Text(f"{label:>{_AXIS - 1}} ", LABEL, no_wrap=True)
             found.append(row_text.append_text(strip(times, 0.0, high, BLUE, self.glyphs)))
+        if not axes:
+            return found
         axis = f"T {format_count(run.start)}"
         end = format_count(run.target)
-        legend = "held (blue) on predicted"
+        legend = " cache held on predicted"
         if budget is not None:
-            legend += (
-                ", budget dashed" if on_scale else f"; budget {format_bytes(budget)}, off scale"
-            )
+            legend += ", budget dashed " if on_scale else f", budget {format_bytes(budget)} above "
         middle = legend.center(max(0, plot_width - len(axis) - len(end)))
         found.append(Text(f"{'':<{_AXIS}}{axis}{middle}{end}", DIM, no_wrap=True))
         return found

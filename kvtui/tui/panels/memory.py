@@ -46,7 +46,7 @@ class MemoryPanel(Panel, can_focus=True):
             shown = format_bytes(gap)
             signed = f"+{shown}" if gap is not None and gap >= 0 else shown
             if index:
-                line.append(f" {signed:>10} ", "")
+                line.append(f" {signed:>10} " if width >= 46 else "  ")
                 line.append(rung.gap, DIM)
                 if width >= 90:
                     line.append(f": {rung.sentence}", DIM)

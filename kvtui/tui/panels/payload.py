@@ -161,17 +161,17 @@ class PayloadPanel(Panel, can_focus=True):
         verdict = part.verdict or ""
         spare = part.spare_bytes
         text = f"over by {format_bytes(-spare)}" if spare < 0 else f"{format_bytes(spare)} to spare"
-        found.append(
-            self._line(
-                "verdict",
-                Text(verdict.upper(), VERDICT_STYLE.get(verdict, "")),
-                " ",
-                self._figure("budget.spare_bytes", text, ""),
-                " of ",
-                self._figure("budget.available_bytes", format_bytes(part.available_bytes), ""),
-                " for the cache" if width >= 60 else "",
-            )
-        )
+        room: list[Text | str] = [
+            Text(verdict.upper(), VERDICT_STYLE.get(verdict, "")),
+            " ",
+            self._figure("budget.spare_bytes", text, ""),
+        ]
+        if part.available_bytes is not None and part.available_bytes >= 0:
+            held = self._figure("budget.available_bytes", format_bytes(part.available_bytes), "")
+            room += [" of ", held, " for the cache" if width >= 60 else ""]
+        elif width >= 60:
+            room.append(", weights and overhead alone exceed the memory")
+        found.append(self._line("verdict", *room))
         return found
 
     def _limits(self, answer: Answer) -> Text:
@@ -225,15 +225,19 @@ class PayloadPanel(Panel, can_focus=True):
                 )
             )
             levers = levers[1:]
+        elif over:
+            found.append(self._line("move", Text("no single move fits", f"bold {ORANGE}")))
         for warning in answer.warnings:
             found += wrapped(f"! {warning}", width, ORANGE, most=2)
+        two_lines = room - len(found) >= 2 * len(levers)
         for lever in levers:
             found.append(
                 self._line(
                     "lever",
                     f"{lever.change}: {format_bytes(lever.saves_bytes)} less",
                     f", step {format_ms(lever.step_ms)}" if lever.step_ms is not None else "",
-                    Text(f"  {lever.price}", DIM) if width >= 90 else "",
                 )
             )
+            if two_lines:
+                found.append(self._line("", Text(lever.price, DIM)))
         return found[: max(0, room)]
