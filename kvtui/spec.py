@@ -16,7 +16,7 @@ from kvtui.dtypes import FORMATS, ElementFormat
 from kvtui.errors import InputError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerGroup:
     """Layers that cache the same thing in the same way."""
 
@@ -25,7 +25,7 @@ class LayerGroup:
     """How many layers of the model are like this."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class FullAttention(LayerGroup):
     """Every past token is kept: K ``[B, Hkv, T, k_width]`` and V ``[B, Hkv, T, v_width]``."""
 
@@ -37,7 +37,7 @@ class FullAttention(LayerGroup):
     """Query heads; None where only bytes are asked for."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SlidingWindow(FullAttention):
     """The last ``window`` tokens are kept and seen."""
 
@@ -45,7 +45,7 @@ class SlidingWindow(FullAttention):
     window: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SinksWindow(SlidingWindow):
     """The first ``sinks`` tokens and the last ``window`` are kept (StreamingLLM)."""
 
@@ -53,7 +53,7 @@ class SinksWindow(SlidingWindow):
     sinks: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LatentAttention(LayerGroup):
     """MLA: one latent row of ``kv_lora_rank`` and one RoPE row of ``rope_dim`` per token.
 
@@ -71,7 +71,7 @@ class LatentAttention(LayerGroup):
     """Width of one head's output after the latent is expanded."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ChunkedAttention(FullAttention):
     """Tokens see their own chunk of ``chunk`` tokens (Llama 4 local layers)."""
 
@@ -79,7 +79,7 @@ class ChunkedAttention(FullAttention):
     chunk: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexedLatent(LatentAttention):
     """MLA beside a sparse indexer: one index key per token, ``index_topk`` tokens attended.
 
@@ -92,7 +92,7 @@ class IndexedLatent(LatentAttention):
     index_topk: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class CompressedAttention(LayerGroup):
     """A window of recent tokens beside one compressed entry per ``ratio`` tokens (DeepSeek-V4).
 
@@ -110,7 +110,7 @@ class CompressedAttention(LayerGroup):
     q_heads: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RecurrentState(LayerGroup):
     """Constant state instead of a growing cache (Mamba 1 and 2, gated delta net, linear attention).
 
@@ -128,7 +128,7 @@ class RecurrentState(LayerGroup):
     conv_format: str = "bf16"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class CrossAttention(FullAttention):
     """K/V of ``source_tokens`` encoder or vision tokens: constant in T."""
 
@@ -136,7 +136,7 @@ class CrossAttention(FullAttention):
     source_tokens: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SharedCache(FullAttention):
     """Layers that read the cache of an earlier layer and store none of their own (Gemma 3n, 4)."""
 
@@ -145,7 +145,7 @@ class SharedCache(FullAttention):
     """Window of the layer whose cache is read; None where it keeps everything."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class NoCache(LayerGroup):
     """Layers that keep nothing between steps (MLP-only layers)."""
 
@@ -159,7 +159,7 @@ ATTENTION_KINDS: tuple[AttentionKind, ...] = ("mha", "gqa", "mqa", "mla", "windo
 Role = Literal["embedding", "attention", "mlp", "router", "expert", "norm", "head"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParameterBlock:
     """Weights of one shape: ``copies`` tensors of ``shape`` that play one ``role``."""
 
@@ -175,7 +175,7 @@ class ParameterBlock:
     """Element format a quantised checkpoint leaves the block in; None follows the model's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """What a cache and a step depend on, of one model."""
 
@@ -198,7 +198,7 @@ class Model:
         return sum(group.layers for group in self.groups)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SequenceRun:
     """``count`` sequences of ``tokens`` cached tokens each."""
 
@@ -206,7 +206,7 @@ class SequenceRun:
     count: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """Active sequences; the first ``shared_prefix`` tokens of each are the same, stored once."""
 
@@ -248,7 +248,7 @@ def uniform_workload(batch: int, context: int, *, shared_prefix: int = 0) -> Wor
     return Workload(runs=(SequenceRun(context, batch),), shared_prefix=shared_prefix)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Storage:
     """How cached values are laid down."""
 
@@ -257,14 +257,14 @@ class Storage:
     """Tokens of one page; 1 means no rounding."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Parallel:
     """Over how many ranks heads are split."""
 
     tp: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Device:
     """What one accelerator (or this machine) offers; None is unknown."""
 
@@ -278,7 +278,7 @@ class Device:
     """The memory is the machine's own, shared with everything that runs on it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Band:
     """A quantity known only within limits, in bytes."""
 
@@ -297,7 +297,7 @@ class Band:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class BudgetTerms:
     """What memory is taken by, and what is kept free, per rank."""
 
@@ -312,7 +312,7 @@ class BudgetTerms:
     reserve_bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
     """One whole question: this model, this workload, stored so, on that."""
 
@@ -332,7 +332,7 @@ Work = Literal["attention", "layer", "block"]
 CacheName = Literal["contiguous", "concat"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class DecodeRun:
     """One live run: the shapes the engine builds and how far it decodes."""
 

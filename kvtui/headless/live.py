@@ -16,7 +16,7 @@ from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
 from kvtui.errors import ExitCode
 from kvtui.headless import output
-from kvtui.headless.report import ladder_report, run_report
+from kvtui.headless.run_report import ladder_report, run_report
 from kvtui.records import (
     AnyRecord,
     EngineDevice,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from kvtui.errors import ExitCode, InputError
 from kvtui.headless import output
 from kvtui.headless.live import demonstrated, live_outcome
-from kvtui.headless.report import ladder_report, run_report, size_report
+from kvtui.headless.run_report import ladder_report, run_report
+from kvtui.headless.size_report import size_report
 from kvtui.session.answer import compose
 from kvtui.session.flags import flags
 from kvtui.session.ladder import ladder

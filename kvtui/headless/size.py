@@ -4,7 +4,7 @@ import msgspec
 
 from kvtui.errors import ExitCode, InputError
 from kvtui.headless import output
-from kvtui.headless.report import size_report
+from kvtui.headless.size_report import size_report
 from kvtui.session.answer import Answer, compose
 from kvtui.sources.request import DetectDevice, Request, scenario
 
