@@ -144,7 +144,7 @@ class _Job:
         found = summary(self.live)
         self.publish(found)
         code = self.interrupted or _EXIT[found.ended]
-        if found.ended == "lost" and self.live.device is None:
+        if found.ended in ("lost", "refused") and self.live.device is None:
             code = ExitCode.UNAVAILABLE
         return Outcome(self.live, found, code)
 

@@ -50,6 +50,9 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
         raise InputError("shared prefix", workload.shared_prefix, "0 in a live run")
     if scenario.parallel.tp != 1:
         raise InputError("tp", scenario.parallel.tp, "1 in a live run on one device")
+    if not scenario.storage.kv.arithmetic:
+        allowed = "fp32, bf16 or fp16 in a live run (sizing answers every format)"
+        raise InputError("dtype", scenario.storage.kv.name, allowed)
     for group in scenario.model.groups:
         if type(group) not in _RUNNABLE:
             allowed = "full, window, sinks or mla in a live run"

@@ -19,6 +19,8 @@ from kvtui.units import (
 
 _AXIS = 10
 """Cells left of a plot for its labels."""
+_LEAST_PLOT = 3
+"""Rows below which a plot says nothing."""
 
 
 class LivePanel(Panel, can_focus=True):
@@ -45,8 +47,11 @@ class LivePanel(Panel, can_focus=True):
             return self._idle(width)
         head = [*self._figures(width), self._progress(width)]
         foot = self._words(width)
+        # The last words (which kernel ran) give way to the curve.
+        while len(foot) > 2 and height - len(head) - len(foot) < _LEAST_PLOT:
+            foot.pop()
         room = height - len(head) - len(foot)
-        if room >= 3 and live.run is not None:
+        if room >= _LEAST_PLOT and live.run is not None:
             if self.renew_plots or self._plot_of[1:] != (width, room):
                 self._plot = self._draw_plot(width, room)
                 self._plot_of = (live.revision, width, room)
