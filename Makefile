@@ -29,8 +29,8 @@ format: $(VENV)/.test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-screenshots: $(VENV)/.engine
-	@$(BIN)/python -m kvtui.tui.screenshots
+screenshots: $(VENV)/.test
+	@$(BIN)/python -m tests.tui.screenshot dashboard.svg
 
 clean:
 	rm -rf $(VENV)

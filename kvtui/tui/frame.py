@@ -16,7 +16,7 @@ _RUN_WORDS = {"starting": "STARTING", "decoding": "RUNNING", "held": "HELD"}
 def header_line(question: Question, live: Live, width: int, *, paused: bool) -> Text:
     """Model, attention and device on the left; verdict and run state as words on the right."""
     separator = glyphs().separator
-    left = Text(" kvtui ", "bold", no_wrap=True)
+    left = Text(no_wrap=True).append(" kvtui ", "bold")
     right = Text(no_wrap=True)
     answer = question.answer
     if paused:

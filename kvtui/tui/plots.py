@@ -102,7 +102,7 @@ def stacked_bar(parts: Sequence[Part], total: float, width: int, glyphs: Glyphs)
     used = sum(max(0.0, part.value) for part in parts)
     over = used > total
     scale = inner / max(used, total, 1e-9)
-    line = Text(glyphs.left, no_wrap=True, style=DIM)
+    line = Text(no_wrap=True).append(glyphs.left, DIM)
     filled, reached = 0, 0.0
     for part in parts:
         if part.value <= 0:

@@ -105,7 +105,7 @@ class LivePanel(Panel, can_focus=True):
         )
         found = []
         for label, measured, predicted in rows:
-            line = Text(f"{label:<{_AXIS - 1}}", LABEL, no_wrap=True)
+            line = Text(no_wrap=True).append(f"{label:<{_AXIS - 1}}", LABEL)
             line.append(f"{measured:<{max(26, width // 2 - _AXIS)}} ", f"bold {BLUE}")
             line.append(predicted, DIM)
             found.append(line)
@@ -119,7 +119,7 @@ class LivePanel(Panel, can_focus=True):
         left = live.seconds_left
         rest = f" {left:.0f} s left" if left is not None else f" {live.phase}"
         bar = max(8, width - len(label) - len(rest) - 1)
-        line = Text(label, LABEL, no_wrap=True)
+        line = Text(no_wrap=True).append(label, LABEL)
         line.append_text(progress_bar(live.progress, bar, BLUE, self.glyphs))
         return line.append(rest, DIM)
 
@@ -133,7 +133,7 @@ class LivePanel(Panel, can_focus=True):
             return [Text("Starting the engine (importing torch).", DIM, no_wrap=True)]
         if live.steps:
             word, sentence = regime(live)
-            line = Text(word, f"bold {ORANGE}", no_wrap=True)
+            line = Text(no_wrap=True).append(word, f"bold {ORANGE}")
             line.append(f"  {sentence}", DIM)
             found.append(line)
             found += [
@@ -181,13 +181,14 @@ class LivePanel(Panel, can_focus=True):
         plotted = line_plot(curves, plot_width, plot_height, 0.0, top * 1.02, self.glyphs)
         for row, line_text in enumerate(plotted):
             label = format_bytes(top) if row == 0 else "0" if row == plot_height - 1 else ""
-            found.append(Text(f"{label:>{_AXIS - 1}} ", LABEL, no_wrap=True).append_text(line_text))
+            labelled = Text(no_wrap=True).append(f"{label:>{_AXIS - 1}} ", LABEL)
+            found.append(labelled.append_text(line_text))
         if strips:
             times = columns([(s.tokens, s.step_ms) for s in samples], plot_width, first, last)
             highs = [one.high for one in times if one.high is not None]
             high = max(highs, default=0.0)
             label = format_ms(high) if highs else "step"
-            row_text = Text(f"{label:>{_AXIS - 1}} ", LABEL, no_wrap=True)
+            row_text = Text(no_wrap=True).append(f"{label:>{_AXIS - 1}} ", LABEL)
             found.append(row_text.append_text(strip(times, 0.0, high, BLUE, self.glyphs)))
         if not axes:
             return found

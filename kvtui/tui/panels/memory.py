@@ -39,7 +39,7 @@ class MemoryPanel(Panel, can_focus=True):
             found.append(stacked_bar(parts, total, width, self.glyphs))
         for index, rung in enumerate(rungs):
             glyph, style = styles[index] if index < len(rungs) - 1 else (self.glyphs.empty, DIM)
-            line = Text(f"{glyph} ", style, no_wrap=True)
+            line = Text(no_wrap=True).append(f"{glyph} ", style)
             line.append(f"{rung.name:<16}", LABEL)
             line.append(f"{format_bytes(rung.bytes):>9}", "bold")
             gap = rung.gap_bytes

@@ -94,7 +94,7 @@ class PayloadPanel(Panel, can_focus=True):
         return Text(text, CURSOR if here else style, no_wrap=True)
 
     def _line(self, label: str, *parts: Text | str) -> Text:
-        line = Text(f"{label:<8}", LABEL, no_wrap=True)
+        line = Text(no_wrap=True).append(f"{label:<8}", LABEL)
         for part in parts:
             line.append_text(part if isinstance(part, Text) else Text(part))
         return line
