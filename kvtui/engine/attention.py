@@ -1,28 +1,31 @@
-"""Attention of one new token over a cache, and of a prompt over itself, behind one function each.
+"""Attention of one new token over a cache, behind one function, and the dense reference.
 
-Decode: the queries of a group become rows of one matrix, ``[B, Hkv, g, D]``, so that each KV head
-is read once whatever SDPA does with ``enable_gqa`` (on a CPU it would read K and V once per query
-head). There is no mask and no causal flag: the cache is sliced instead, and at one query token
+The queries of a group become rows of one matrix, ``[B, Hkv, g, D]``, so that each KV head is read
+once whatever SDPA does with ``enable_gqa`` (on a CPU it would read K and V once per query head).
+There is no mask and no causal flag: the cache is sliced instead, and at one query token
 ``is_causal`` would hide all keys but the first. cuDNN is never a candidate on CUDA, since it plans
-anew for every length.
+anew for every length. A further backend is one more branch of ``decode_attention``.
 """
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-_CUDA_BACKENDS = [
+from kvtui.engine.prefill import visible
+
+_CUDA_BACKENDS: Final = [
     SDPBackend.FLASH_ATTENTION,
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]
-_PREFILL_ROWS = 256
-"""Query rows of one block of the masked prefill; bounds its scores."""
-_HALF = (torch.bfloat16, torch.float16)
+_HALF: Final = (torch.bfloat16, torch.float16)
+_LEAST_PART: Final = 512
+"""Tokens of one part of a split cache: the block of torch's CPU kernel."""
 
 
 def backends(device: torch.device) -> AbstractContextManager[None]:
@@ -33,7 +36,9 @@ def backends(device: torch.device) -> AbstractContextManager[None]:
     return allowed
 
 
-def decode_attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None) -> Tensor:
+def decode_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, threads: int = 1
+) -> Tensor:
     """Attention of one token per sequence.
 
     Args:
@@ -41,6 +46,7 @@ def decode_attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = N
         k: ``[B, Hkv, t, Dk]``, a view of the cache.
         v: ``[B, Hkv, t, Dv]``.
         scale: of the scores; 1/sqrt(Dk) when None. MLA passes that of the unabsorbed head.
+        threads: CPU threads to keep busy.
 
     Returns:
         ``[B, Hq, 1, Dv]``; zeros where no key is visible.
@@ -51,15 +57,31 @@ def decode_attention(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = N
         return q.new_zeros(batch, q_heads, 1, v.shape[3])
     group = q_heads // kv_heads
     rows = q.reshape(batch, kv_heads, group, width)
+    on_cpu = q.device.type == "cpu"
     if width != v.shape[3]:
         out = _matmul_attention(rows, k, v, scale)
-    elif group == 1 and q.device.type == "cpu" and q.dtype in _HALF:
-        # One 16-bit query row falls off the fast path on a CPU; two rows stay on it.
-        doubled = rows.expand(batch, kv_heads, 2, width)
-        out = scaled_dot_product_attention(doubled, k, v, scale=scale)[:, :, :1]
     else:
-        out = scaled_dot_product_attention(rows, k, v, scale=scale)
+        if group == 1 and on_cpu and q.dtype in _HALF:
+            # One 16-bit query row falls off the fast path on a CPU; two rows stay on it.
+            rows = rows.expand(batch, kv_heads, 2, width)
+        parts = split_parts(batch * kv_heads, tokens, threads) if on_cpu else 1
+        if parts > 1:
+            out = _split_attention(rows, k, v, parts, scale)
+        else:
+            out = scaled_dot_product_attention(rows, k, v, scale=scale)
+        out = out[:, :, :group]
     return out.reshape(batch, q_heads, 1, v.shape[3])
+
+
+def split_parts(kv_heads: int, tokens: int, threads: int) -> int:
+    """Parts to cut ``tokens`` into, so that ``kv_heads`` (of all sequences) occupy all threads.
+
+    torch's CPU kernel has one task per KV head and never divides the tokens, so with fewer heads
+    than threads cores would idle.
+    """
+    if kv_heads >= threads:
+        return 1
+    return max(1, min(-(-threads // kv_heads), tokens // _LEAST_PART))
 
 
 def backend_name(device: torch.device, *, latent: bool) -> str:
@@ -69,52 +91,6 @@ def backend_name(device: torch.device, *, latent: bool) -> str:
     if device.type == "cuda":
         return "SDPA folded (flash, efficient, math; no cuDNN)"
     return "SDPA folded"
-
-
-def prefill_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    window: int | None = None,
-    sinks: int = 0,
-    scale: float | None = None,
-) -> Tensor:
-    """Causal attention of a prompt over itself.
-
-    Args:
-        q: ``[b, Hq, n, Dk]``.
-        k: ``[b, Hkv, n, Dk]``.
-        v: ``[b, Hkv, n, Dv]``.
-        window: each token sees itself and ``window - 1`` before it; all when None.
-        sinks: first tokens that every token sees as well.
-        scale: of the scores; 1/sqrt(Dk) when None.
-
-    Returns:
-        ``[b, Hq, n, Dv]``.
-    """
-    group = q.shape[1] // k.shape[1]
-    tokens = q.shape[2]
-    bounded = window is not None and window < tokens
-    shared = q.device.type == "cpu" or q.dtype in _HALF
-    if not bounded and q.shape[3] == v.shape[3] and shared:
-        return scaled_dot_product_attention(
-            q, k, v, is_causal=True, scale=scale, enable_gqa=group > 1
-        )
-    if group > 1:
-        # In fp32 on CUDA, enable_gqa falls to the kernel that writes all scores.
-        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    if not bounded and q.shape[3] == v.shape[3]:
-        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    key_positions = torch.arange(tokens, device=q.device)
-    parts = []
-    for first in range(0, tokens, _PREFILL_ROWS):
-        rows = q[:, :, first : first + _PREFILL_ROWS]
-        positions = torch.arange(first, first + rows.shape[2], device=q.device)
-        visible = _visible(positions, key_positions, window, sinks)
-        scores = _scores(rows, k, scale).masked_fill(~visible, -math.inf)
-        parts.append(torch.softmax(scores, dim=-1).to(v.dtype) @ v)
-    return torch.cat(parts, dim=2)
 
 
 def dense_attention(
@@ -128,7 +104,16 @@ def dense_attention(
 ) -> Tensor:
     """The reference: full scores in fp32 (fp64 stays), heads repeated, every mask written out.
 
-    Shapes as ``prefill_attention``. Rows that see no key give zeros, as the framework does.
+    Args:
+        q: ``[b, Hq, n, Dk]``, the last ``n`` tokens.
+        k: ``[b, Hkv, t, Dk]``, all tokens.
+        v: ``[b, Hkv, t, Dv]``.
+        window: each token sees itself and ``window - 1`` before it; all when None.
+        sinks: first tokens that every token sees as well.
+        scale: of the scores; 1/sqrt(Dk) when None.
+
+    Returns:
+        ``[b, Hq, n, Dv]`` in fp32; rows that see no key are zeros.
     """
     group = q.shape[1] // k.shape[1]
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -136,23 +121,10 @@ def dense_attention(
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     keys = torch.arange(k.shape[2], device=q.device)
     rows = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)
-    visible = _visible(rows, keys, window, sinks)
-    scores = _scores(q, k, scale).masked_fill(~visible, -math.inf)
+    seen = visible(rows, keys, window, sinks)
+    scores = _scores(q, k, scale).masked_fill(~seen, -math.inf)
     weights = torch.softmax(scores, dim=-1).nan_to_num(0.0)
     return weights @ v
-
-
-def _visible(rows: Tensor, keys: Tensor, window: int | None, sinks: int) -> Tensor:
-    """Which keys ``[n_k]`` each row position ``[n_q]`` may see: ``[n_q, n_k]``."""
-    distance = rows[:, None] - keys[None, :]
-    seen = distance >= 0
-    if window is not None:
-        recent = distance < window
-        if sinks:
-            # The ring holds ``window`` tokens beside the sinks.
-            recent = recent | (keys[None, :] < sinks)
-        seen = seen & recent
-    return seen
 
 
 def _scores(q: Tensor, k: Tensor, scale: float | None) -> Tensor:
@@ -164,3 +136,43 @@ def _matmul_attention(rows: Tensor, k: Tensor, v: Tensor, scale: float | None) -
     """Two matrix products around a softmax in fp32, for K and V of different width."""
     scores = _scores(rows, k, scale)
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype) @ v
+
+
+def _split_attention(rows: Tensor, k: Tensor, v: Tensor, parts: int, scale: float | None) -> Tensor:
+    """The cache as ``parts`` batch entries (a view), merged by their log-sum-exp.
+
+    Args:
+        rows: ``[B, Hkv, g, D]``.
+        k: ``[B, Hkv, t, D]``.
+        v: ``[B, Hkv, t, D]``.
+        parts: at least 2 and at most ``t``.
+        scale: of the scores.
+    """
+    length = k.shape[2] // parts
+    whole = length * parts
+    merged: list[Tensor] = []
+    for row, keys, values in zip(rows, k, v, strict=True):
+        outs, sums = _with_log_sum(
+            row.expand(parts, -1, -1, -1),
+            _parts(keys[:, :whole], parts),
+            _parts(values[:, :whole], parts),
+            scale,
+        )
+        if whole < k.shape[2]:
+            rest = _with_log_sum(row[None], keys[None, :, whole:], values[None, :, whole:], scale)
+            outs, sums = torch.cat((outs, rest[0])), torch.cat((sums, rest[1]))
+        shares = torch.softmax(sums.float(), dim=0)[..., None]
+        merged.append((outs * shares).sum(dim=0))
+    return torch.stack(merged).to(rows.dtype)
+
+
+def _parts(heads: Tensor, parts: int) -> Tensor:
+    """``[Hkv, t, D]`` as ``[parts, Hkv, t / parts, D]``, without a copy."""
+    return heads.view(heads.shape[0], parts, -1, heads.shape[2]).transpose(0, 1)
+
+
+def _with_log_sum(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
+    """torch's CPU flash kernel, and the log-sum-exp ``[b, h, n]`` it otherwise keeps to itself."""
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
+    out, log_sum = flash(q, k, v, scale=scale)
+    return out, log_sum

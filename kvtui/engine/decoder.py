@@ -1,64 +1,63 @@
 """The smallest attention stack with a spec's shapes: what a live run decodes with.
 
-``step`` takes one token per sequence through all layers and their caches; ``fill`` a prompt;
-``recompute`` a whole prefix without any cache, as the reference both must equal. Inputs are given
-hidden states: there is no vocabulary and no sampling here.
+``step`` takes one token per sequence through all layers and their caches; ``fill`` a piece of a
+prompt; ``recompute`` a whole prefix without any cache, as the reference both must equal. Inputs
+are given hidden states: there is no vocabulary and no sampling here.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
-from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Rotary, Weights, normalised
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, NoCache
+from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
+from kvtui.engine.rotary import Rotary
+from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, NoCache
 
 Attention = HeadAttention | LatentHeads
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: attention where it caches anything, an MLP where ``work`` asks for it."""
+
+    attention: Attention | None
+    mlp: GatedMlp | None
 
 
 class Decoder:
     """All layers of a run. On a ``meta`` device it has shapes and bytes and no storage."""
 
-    def __init__(self, run: DecodeRun, dtype: torch.dtype, device: torch.device) -> None:
-        """Make weights, rotary tables and caches with room for the run's target."""
-        self.run, self.dtype, self.device = run, dtype, device
+    def __init__(
+        self, run: DecodeRun, dtype: torch.dtype, device: torch.device, *, threads: int = 1
+    ) -> None:
+        """Make weights and caches with room for the run's target."""
+        self.run, self.dtype, self.device, self._threads = run, dtype, device, threads
         self.hidden = hidden_size(run)
         self._weights = Weights(dtype, device, run.seed)
         self._rotaries: dict[int, Rotary] = {}
-        self.layers: list[tuple[Attention | None, GatedMlp | None]] = []
-        self.group_caches: list[tuple[LayerCache, int]] = []
-        """One cache of each group and the number of layers like it."""
-        for group in run.groups:
-            for index in range(group.layers):
-                attention = None if isinstance(group, NoCache) else self._attention(group)
-                if attention is not None and index == 0:
-                    self.group_caches.append((attention.cache, group.layers))
-                mlp = GatedMlp(self.hidden, self._weights) if run.work == "block" else None
-                self.layers.append((attention, mlp))
+        self.groups = [[self._layer(group) for _ in range(group.layers)] for group in run.groups]
+        self.layers = [layer for group in self.groups for layer in group]
         if run.work == "attention":
-            widths = [layer.input_width for layer, _ in self.layers if layer is not None]
+            widths = [one.attention.input_width for one in self.layers if one.attention]
             self.hidden = max(widths, default=self.hidden)
 
     @property
     def caches(self) -> list[LayerCache]:
         """Every layer's cache."""
-        return [attention.cache for attention, _ in self.layers if attention is not None]
+        return [layer.attention.cache for layer in self.layers if layer.attention]
 
     @property
     def latent(self) -> bool:
         """Some layer attends in the latent space."""
-        return any(layer is not None and layer.latent for layer, _ in self.layers)
+        return any(layer.attention.latent for layer in self.layers if layer.attention)
 
     @property
     def weights_bytes(self) -> int:
         """Bytes of all weights; a step reads each once."""
         return tensor_bytes(*self._weights.made)
-
-    @property
-    def tables_bytes(self) -> int:
-        """Bytes of the rotary tables."""
-        return sum(tensor_bytes(one.cos, one.sin) for one in self._rotaries.values())
 
     @property
     def capacity_bytes(self) -> int:
@@ -67,13 +66,13 @@ class Decoder:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the filled entries of all layers."""
-        return sum(cache.held_bytes * layers for cache, layers in self.group_caches)
+        """Bytes of the filled entries of all layers; the layers of a group hold the same."""
+        return sum(cache.held_bytes * layers for cache, layers in self._group_caches())
 
     @property
     def appended_bytes(self) -> int:
         """Bytes one step appends."""
-        return sum(cache.entry_bytes * layers for cache, layers in self.group_caches)
+        return sum(cache.entry_bytes * layers for cache, layers in self._group_caches())
 
     def inputs(self, batch: int, tokens: int, generator: torch.Generator) -> Tensor:
         """Random hidden states ``[batch, tokens, H]``."""
@@ -83,23 +82,25 @@ class Decoder:
 
     def step(self, x: Tensor, position: int) -> Tensor:
         """One token per sequence, ``[B, 1, H]``, standing at ``position``, through all layers."""
-        out = x
-        for attention, mlp in self.layers:
-            if attention is not None:
-                out = attention.step(normalised(x), position)
-                x = self._joined(x, out)
-            if mlp is not None:
-                x = x + mlp(normalised(x))
-        return out if self.run.work == "attention" else x
+        if self.run.work == "attention":
+            return self._traffic(x, position)
+        for layer in self.layers:
+            if layer.attention is not None:
+                parts = layer.attention.parts(normalised(x), position)
+                x = x + layer.attention.step(parts, self._threads)
+            if layer.mlp is not None:
+                x = x + layer.mlp(normalised(x))
+        return x
 
-    def fill(self, x: Tensor, rows: slice) -> Iterator[Tensor]:
-        """A prompt ``[b, n, H]`` of sequences ``rows``; yields after each layer, so it can stop."""
-        for attention, mlp in self.layers:
-            if attention is not None:
-                x = self._joined(x, attention.fill(normalised(x), rows))
-            if mlp is not None:
-                x = x + mlp(normalised(x))
-            yield x
+    def fill(self, x: Tensor, rows: slice, first: int) -> Iterator[None]:
+        """Tokens ``[b, n, H]`` from position ``first`` of sequences ``rows``; yields per layer."""
+        for layer in self.layers:
+            if layer.attention is not None:
+                parts = layer.attention.parts(normalised(x), first)
+                x = self._joined(x, layer.attention.fill(parts, rows, first))
+            if layer.mlp is not None:
+                x = x + layer.mlp(normalised(x))
+            yield
 
     def filled(self, tokens: int) -> None:
         """Every sequence now holds ``tokens`` tokens."""
@@ -114,22 +115,44 @@ class Decoder:
     def recompute(self, x: Tensor) -> Tensor:
         """The last token's output of a whole prefix ``[B, t, H]``, without any cache."""
         out = x
-        for attention, mlp in self.layers:
-            if attention is not None:
-                out = attention.recompute(normalised(x))
+        for layer in self.layers:
+            if layer.attention is not None:
+                out = layer.attention.recompute(normalised(x))
                 x = self._joined(x, out)
-            if mlp is not None:
-                x = x + mlp(normalised(x))
+            if layer.mlp is not None:
+                x = x + layer.mlp(normalised(x))
         return (out if self.run.work == "attention" else x)[:, -1:]
+
+    def _traffic(self, x: Tensor, position: int) -> Tensor:
+        """Cache traffic alone: the layers of a group append and attend with the same q, k, v."""
+        h = normalised(x)
+        out = x
+        for group in self.groups:
+            parts = group[0].attention.parts(h, position) if group[0].attention else None
+            for layer in group:
+                if layer.attention is not None and parts is not None:
+                    out = layer.attention.step(parts, self._threads)
+        return out
 
     def _joined(self, x: Tensor, out: Tensor) -> Tensor:
         """The residual sum; with attention alone every layer sees the same input."""
         return x if self.run.work == "attention" else x + out
 
-    def _attention(self, group: object) -> Attention:
+    def _group_caches(self) -> Iterator[tuple[LayerCache, int]]:
+        """One cache of each group and the number of layers like it."""
+        for group in self.groups:
+            if group[0].attention is not None:
+                yield group[0].attention.cache, len(group)
+
+    def _layer(self, group: LayerGroup) -> Layer:
+        attention = None if isinstance(group, NoCache) else self._attention(group)
+        return Layer(
+            attention, GatedMlp(self.hidden, self._weights) if self.run.work == "block" else None
+        )
+
+    def _attention(self, group: LayerGroup) -> Attention:
         assert isinstance(group, FullAttention | LatentAttention)
-        cache = layer_cache(group, self.run, self.dtype, self.device)
-        common = (self.hidden, cache)
+        common = (self.hidden, layer_cache(group, self.run, self.dtype, self.device))
         if isinstance(group, LatentAttention):
             rotary = self._rotary(group.rope_dim)
             return LatentHeads(group, *common, rotary, self._weights, self.run.work)
@@ -137,9 +160,9 @@ class Decoder:
         return HeadAttention(group, *common, rotary, self._weights, self.run.work)
 
     def _rotary(self, width: int) -> Rotary:
-        """One table per head width, shared by all layers."""
+        """One for each head width, shared by all layers."""
         if width not in self._rotaries:
-            self._rotaries[width] = Rotary(self.run.target + 1, width, self.dtype, self.device)
+            self._rotaries[width] = Rotary(width, self.dtype, self.device)
         return self._rotaries[width]
 
 

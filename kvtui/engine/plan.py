@@ -11,16 +11,21 @@ import torch
 
 from kvtui import host
 from kvtui.engine import memory
-from kvtui.engine.decoder import Decoder, hidden_size
+from kvtui.engine.decoder import Decoder
+from kvtui.engine.workspace import workspace_bytes
 from kvtui.errors import InputError, RefusedError, UnavailableError
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, NoCache
+from kvtui.spec import (
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    NoCache,
+    SinksWindow,
+    SlidingWindow,
+)
 from kvtui.units import GIB, format_bytes
 
 _DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-PREFILL_TOKENS: Final = 8192
-"""Tokens in flight during prefill: whole sequences, at least one."""
-INPUTS: Final = 32
-"""Random hidden states that the loop cycles through instead of drawing new ones."""
+_RUNNABLE: Final = (FullAttention, SlidingWindow, SinksWindow, LatentAttention, NoCache)
 _MOST_LAYERS: Final = 1024
 _MOST_TOKENS: Final = 2**32
 """Beyond this no device holds a cache; sizing still answers."""
@@ -37,7 +42,7 @@ class Need:
     cache_bytes: int
     weights_bytes: int
     workspace_bytes: int
-    """Prefill activations and inputs, an upper estimate; rotary tables."""
+    """Activations of prefill and of a step, and the inputs; counted from above."""
     margin_bytes: int
     available_bytes: int
 
@@ -47,15 +52,27 @@ class Need:
         return self.cache_bytes + self.weights_bytes + self.workspace_bytes
 
 
-def needed(run: DecodeRun, dtype: torch.dtype, device: torch.device) -> Need:
-    """What ``run`` takes, from a decoder without storage, beside what ``device`` has."""
-    shape = Decoder(run, dtype, torch.device("meta"))
+def needed(
+    run: DecodeRun,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    available_bytes: int | None = None,
+) -> Need:
+    """What ``run`` takes, from a decoder without storage, beside what ``device`` has.
+
+    ``available_bytes`` replaces the device's own figure.
+    """
+    if available_bytes is None:
+        available_bytes = memory.available_bytes(device)
+    with torch.inference_mode():
+        shape = Decoder(run, dtype, torch.device("meta"))
     return Need(
         cache_bytes=_cache_bytes(shape),
         weights_bytes=shape.weights_bytes,
-        workspace_bytes=_workspace_bytes(shape) + shape.tables_bytes,
+        workspace_bytes=workspace_bytes(shape, device),
         margin_bytes=_margin_bytes(device) if run.margin_bytes is None else run.margin_bytes,
-        available_bytes=memory.available_bytes(device),
+        available_bytes=available_bytes,
     )
 
 
@@ -98,7 +115,9 @@ def checked_dtype(name: str) -> torch.dtype:
     """The torch dtype of a format the loop computes in."""
     if name not in _DTYPES:
         raise InputError(
-            "dtype", name, "fp32, bf16 or fp16 in a live run (sizing answers every format)"
+            "dtype",
+            name,
+            "fp32, bf16 or fp16 in a live run (sizing still answers for every format)",
         )
     return _DTYPES[name]
 
@@ -106,6 +125,10 @@ def checked_dtype(name: str) -> torch.dtype:
 def check_shapes(run: DecodeRun) -> None:
     """Refuse shapes that cannot run, naming field, value and range."""
     layers = sum(group.layers for group in run.groups)
+    if not run.groups or min(group.layers for group in run.groups) < 1:
+        raise InputError("layers", layers, f"1 to {_MOST_LAYERS:,}, in every group")
+    if run.batch < 1:
+        raise InputError("batch", run.batch, "at least 1")
     if layers > _MOST_LAYERS:
         raise InputError("layers", layers, f"1 to {_MOST_LAYERS:,} in a live run")
     if run.batch * run.target > _MOST_TOKENS:
@@ -116,6 +139,13 @@ def check_shapes(run: DecodeRun) -> None:
             "start", run.start, f"1 to {run.target - 1}, below the target {run.target}"
         )
     for group in run.groups:
+        if type(group) not in _RUNNABLE:
+            # Kinds derived from these keep something else; a look-alike would mislead.
+            raise InputError(
+                "layer kind",
+                group.kind,
+                "full, window, sinks or mla in a live run (sizing answers every kind)",
+            )
         if isinstance(group, FullAttention):
             if group.q_heads is None:
                 raise InputError("q heads", None, "given for a live run")
@@ -130,15 +160,13 @@ def check_shapes(run: DecodeRun) -> None:
                 raise InputError("q heads", None, "given for a live run")
             if group.rope_dim % 2:
                 raise InputError("rope dim", group.rope_dim, "even in a live run, since RoPE pairs")
-        elif not isinstance(group, NoCache):
-            raise InputError("layer kind", group.kind, "full, window, sinks or mla in a live run")
 
 
 def engine_threads(run: DecodeRun, device: torch.device) -> int:
     """CPU threads of the engine: asked for, else all cores but the one the screen needs."""
     cores = host.cores()
     if run.threads is not None:
-        if run.threads > cores:
+        if not 1 <= run.threads <= cores:
             raise InputError("threads", run.threads, f"1 to {cores}, the cores of this machine")
         return run.threads
     return max(1, cores - 1) if device.type == "cpu" else 1
@@ -159,31 +187,3 @@ def _cache_bytes(shape: Decoder) -> int:
     if shape.run.cache == "concat":
         return shape.appended_bytes * shape.run.target
     return shape.capacity_bytes
-
-
-def _workspace_bytes(shape: Decoder) -> int:
-    """Prefill's activations and the loop's inputs; ``torch.cat`` needs one layer twice."""
-    run, element = shape.run, shape.dtype.itemsize
-    tokens = run.start * min(run.batch, max(1, PREFILL_TOKENS // run.start))
-    hidden = hidden_size(run)
-    per_token = 4 * max(hidden, shape.hidden)
-    widest, scores = 0, 0
-    for group in run.groups:
-        if isinstance(group, FullAttention):
-            heads = (group.q_heads or 1) * (group.k_width + group.v_width)
-            rows = group.kv_heads * (group.k_width + group.v_width)
-            bounded = group.kind != "full"
-            widest = max(widest, 3 * heads + 3 * rows + (2 * heads if bounded else 0))
-            scores = max(scores, (group.q_heads or 1) if bounded else 0)
-        elif isinstance(group, LatentAttention):
-            width = group.kv_lora_rank + group.rope_dim
-            widest = max(widest, (group.q_heads or 1) * (3 * width + 512))
-            scores = max(scores, group.q_heads or 1)
-    if run.work == "block":
-        widest = max(widest, 16 * hidden)
-    masked = 3 * scores * 256 * tokens * 4
-    copied = 0
-    if run.cache == "concat":
-        copied = max((cache.entry_bytes for cache, _ in shape.group_caches), default=0) * run.target
-    inputs = run.batch * INPUTS * shape.hidden * element
-    return tokens * (per_token + widest) * element + masked + copied + inputs

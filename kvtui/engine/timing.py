@@ -8,8 +8,14 @@ time is wall time.
 from collections import deque
 from collections.abc import Iterator
 from time import perf_counter_ns
+from typing import Final
 
 import torch
+
+_AHEAD_NS: Final = 50_000_000
+"""Work queued ahead of the device: enough to hide the host, little enough to stop at once."""
+_LEAST_AHEAD: Final = 2
+_MOST_AHEAD: Final = 64
 
 
 class CpuTimer:
@@ -42,9 +48,9 @@ class CpuTimer:
 class CudaTimer:
     """CUDA events around each step, in ns; read when the device has passed them."""
 
-    def __init__(self, device: torch.device, *, ahead: int = 64) -> None:
-        """Let the device fall at most ``ahead`` steps behind before waiting for the oldest."""
-        self._device, self._ahead = device, ahead
+    def __init__(self, device: torch.device) -> None:
+        """Let the device fall a bounded time behind before waiting for the oldest step."""
+        self._device, self._ahead = device, _LEAST_AHEAD
         self._free: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self._pending: deque[tuple[torch.cuda.Event, torch.cuda.Event, int]] = deque()
         self._open: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
@@ -79,7 +85,9 @@ class CudaTimer:
                 return
             self._pending.popleft()
             self._free.append((start, stop))
-            yield int(start.elapsed_time(stop) * 1e6), wall
+            spent = int(start.elapsed_time(stop) * 1e6)
+            self._ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _AHEAD_NS // max(1, spent)))
+            yield spent, wall
 
     def _events(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -2,33 +2,44 @@
 
 import os
 import signal
-import sys
+import threading
 
 from kvtui import __version__
 from kvtui.helper_process import die_with_parent, take_over_stdout
-from kvtui.records import RECORDS_SCHEMA, Hello, Notice, encode
+from kvtui.records import RECORDS_SCHEMA, Hello
+from kvtui.worker.publisher import Publisher
+from kvtui.worker.serving import Server
+
+_TERMINATED = 143
+"""128 + SIGTERM."""
+
+
+def leave_on_sigterm() -> None:
+    """End at once on SIGTERM, also in the middle of a kernel that takes seconds.
+
+    A Python handler would wait for the main thread; a thread that waits for the signal does not.
+    Must come before any other thread, which inherits the blocked signal.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def wait() -> None:
+        signal.sigwait({signal.SIGTERM})
+        os._exit(_TERMINATED)
+
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
 def main() -> None:
     """Serve commands until stdin ends."""
     records = take_over_stdout()
     die_with_parent()
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    leave_on_sigterm()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a terminal signals both
-    records.write(
-        encode(Hello(schema=RECORDS_SCHEMA, role="worker", version=__version__, pid=os.getpid()))
-    )
-    try:
-        from kvtui.worker.serving import Server
-    except ImportError as error:
-        notice = Notice(
-            topic="worker",
-            severity="error",
-            sentence=f"The engine cannot be loaded: {error}. Live runs need torch.",
-        )
-        records.write(encode(notice))
-        sys.exit(3)
-    Server(records).serve()
+    publisher = Publisher(records)
+    publisher.put(Hello(schema=RECORDS_SCHEMA, role="worker", version=__version__, pid=os.getpid()))
+    status = Server(publisher).serve()
+    # Not sys.exit: torch's own teardown takes longer than whoever closed stdin will wait.
+    os._exit(status)
 
 
 if __name__ == "__main__":

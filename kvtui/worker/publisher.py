@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from kvtui.engine.run import StepFigures
+from kvtui.engine.figures import StepFigures
 from kvtui.history import LogHistogram
 from kvtui.records import EngineMemory, Record, Steps, encode
 
@@ -78,27 +78,27 @@ class Publisher:
         self._merged: _Merged | None = None
         self._run = 0
         self._read_memory: Callable[[], EngineMemory] | None = None
+        self._reading = threading.Lock()
         self._closing = False
         self._thread = threading.Thread(target=self._write_loop, name="publisher", daemon=True)
         self._thread.start()
 
     def put(self, record: Record) -> None:
         """Publish a state record, after all steps taken before it."""
-        stamped = msgspec.structs.replace(record, at_ms=self._now_ms())
         with self._lock:
             self._flush_merged()
-            self._queue.append(stamped)
+            self._queue.append(msgspec.structs.replace(record, at_ms=self._now_ms()))
         self._wake.set()
 
     def begin(self, run: int, read_memory: Callable[[], EngineMemory]) -> None:
         """Steps from now on belong to ``run``, whose memory ``read_memory`` reads."""
-        with self._lock:
+        with self._reading:
             self._run, self._read_memory = run, read_memory
 
     def finish(self) -> None:
-        """No more steps, and no more memory readings, of the present run."""
-        with self._lock:
-            self._flush_merged()
+        """The present run has no more steps; its memory is read once more and never again."""
+        self._put_memory()
+        with self._reading:
             self._read_memory = None
 
     def step(self, figures: StepFigures) -> None:
@@ -126,20 +126,23 @@ class Publisher:
     def _write_loop(self) -> None:
         """Write until closed; a writer that fails takes the process along, never its reports."""
         ticks = 0
+        due = self._clock()
         try:
             while True:
-                self._wake.wait(_PERIOD_S)
+                self._wake.wait(max(0.0, due - self._clock()))
                 closing = self._closing
                 self._wake.clear()
-                ticks += 1
+                on_time = self._clock() >= due
+                if on_time:
+                    due = self._clock() + _PERIOD_S
+                    ticks += 1
+                    if ticks % _MEMORY_EVERY == 0:
+                        self._put_memory()
                 with self._lock:
-                    self._flush_merged()
-                    read_memory = self._read_memory if ticks % _MEMORY_EVERY == 0 else None
+                    if on_time or closing:
+                        self._flush_merged()
                     batch = list(self._queue)
                     self._queue.clear()
-                if read_memory is not None:
-                    reading = msgspec.structs.replace(read_memory(), at_ms=self._now_ms())
-                    batch.append(reading)
                 if batch:
                     self._write(b"".join(encode(record) for record in batch))
                 if closing:
@@ -150,6 +153,16 @@ class Publisher:
         except Exception:  # noqa: BLE001  # whatever it was, the parent must learn of it
             traceback.print_exc(file=sys.stderr)
             os._exit(1)
+
+    def _put_memory(self) -> None:
+        """One reading of the present run; a run that ends meanwhile waits for it."""
+        with self._reading:
+            if self._read_memory is None:
+                return
+            try:
+                self.put(self._read_memory())
+            except Exception:  # noqa: BLE001  # a failed device fails here too; the loop says why
+                self._read_memory = None
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -1,94 +1,117 @@
-"""The worker's threads: a reader for commands, the publisher for records, the loop between them."""
+"""The worker's threads: a reader for commands, the publisher for records, the loop between them.
+
+Commands are read before torch is there, so that the end of stdin is noticed at any time.
+"""
 
 import os
 import queue
-import sys
 import threading
-import traceback
-from typing import BinaryIO, Final
+from collections.abc import Iterator
+from typing import Final
 
-from kvtui.engine.run import Control
+from kvtui.engine.control import Control
 from kvtui.records import (
-    Ended,
+    Held,
     HoldCommand,
     Notice,
     RecordError,
     RunCommand,
+    Stage,
     StopCommand,
     decode_command,
 )
 from kvtui.worker.publisher import Publisher
-from kvtui.worker.runner import Runner, held
 
-_GRACE_S: Final = 0.25
+_GRACE_S: Final = 0.2
 """How long a step may still take after stdin has ended; then the process leaves regardless."""
+_NO_ENGINE: Final = 3
+"""Exit status where torch cannot be imported."""
+_STDIN: Final = 0
 
 
 class Server:
-    """Runs commands in order; hold and stop reach the present run from the reader thread."""
+    """Runs commands in order; hold and stop reach the runs from the reader thread."""
 
-    def __init__(self, records: BinaryIO) -> None:
-        """Publish to ``records``."""
-        self._publisher = Publisher(records)
-        self._runner = Runner(self._publisher)
+    def __init__(self, publisher: Publisher) -> None:
+        """Report through ``publisher``."""
+        self._publisher = publisher
         self._commands: queue.SimpleQueue[tuple[RunCommand, Control] | None] = queue.SimpleQueue()
-        self._present: tuple[int, Control] | None = None
+        self._open: list[Control] = []
+        """Of runs not ended yet: the present one first, then those that wait."""
         self._lock = threading.Lock()
 
-    def serve(self) -> None:
-        """Run commands until stdin ends."""
+    def serve(self) -> int:
+        """Run commands until stdin ends; the exit status."""
         threading.Thread(target=self._read, name="commands", daemon=True).start()
+        self._publisher.put(Stage(name="torch", detail="Loading torch."))
+        try:
+            from kvtui.worker.runner import Runner
+        except (ImportError, OSError) as error:
+            sentence = f"The engine cannot be loaded: {error}. Live runs need torch."
+            self._publisher.put(Notice(topic="worker", severity="error", sentence=sentence))
+            self._publisher.close(_GRACE_S)
+            return _NO_ENGINE
+        runner = Runner(self._publisher)
         while (item := self._commands.get()) is not None:
             command, control = item
-            try:
-                self._runner.run(command, control)
-            except Exception as error:  # noqa: BLE001  # a run must never take the process with it
-                traceback.print_exc(file=sys.stderr)
-                self._publisher.put(
-                    Ended(
-                        run=command.run,
-                        reason="refused",
-                        sentence=f"The run failed: {type(error).__name__}: {error}",
-                        steps=0,
-                        tokens=0,
-                        held_kv_bytes=0,
-                    )
-                )
+            runner.run(command, control)
+            with self._lock:
+                self._open.remove(control)
         self._publisher.close(_GRACE_S)
+        return 0
 
     def _read(self) -> None:
         """Take commands in; at the end of stdin stop the run and, if need be, the process."""
-        for line in iter(sys.stdin.buffer.readline, b""):
+        for line in _lines(_STDIN):
             try:
                 self._take(line)
             except RecordError as error:
-                self._publisher.put(
-                    Notice(topic="command", severity="error", sentence=f"Ignored: {error}")
-                )
-        with self._lock:
-            if self._present is not None:
-                self._present[1].stop()
-        self._commands.put(None)
+                sentence = f"Ignored: {error}"
+                self._publisher.put(Notice(topic="command", severity="error", sentence=sentence))
         leave = threading.Timer(_GRACE_S, os._exit, (0,))
         leave.daemon = True
         leave.start()
+        self._stop_all()
+        self._commands.put(None)
 
     def _take(self, line: bytes) -> None:
-        command = decode_command(line)
+        match decode_command(line):
+            case RunCommand() as command:
+                number = command.run
+                control = Control(
+                    lambda paused: self._publisher.put(Held(run=number, paused=paused))
+                )
+                with self._lock:
+                    self._open.append(control)
+                self._commands.put((command, control))
+            case HoldCommand(paused=paused):
+                self._hold(paused=paused)
+            case StopCommand():
+                self._stop_all()
+            case other:
+                sentence = f"Ignored: {type(other).__name__} is for another helper."
+                self._publisher.put(Notice(topic="command", severity="warning", sentence=sentence))
+
+    def _hold(self, *, paused: bool) -> None:
         with self._lock:
-            match command:
-                case RunCommand():
-                    control = Control()
-                    self._present = (command.run, control)
-                    self._commands.put((command, control))
-                case HoldCommand() if self._present is not None:
-                    number, control = self._present
-                    if command.paused:
-                        control.hold()
-                    else:
-                        control.resume()
-                    self._publisher.put(held(number, paused=command.paused))
-                case StopCommand() if self._present is not None:
-                    self._present[1].stop()
-                case _:
-                    pass
+            present = self._open[0] if self._open else None
+        if present is None:
+            return
+        if paused:
+            present.hold()
+        else:
+            present.resume()
+
+    def _stop_all(self) -> None:
+        """Runs asked for before a stop end with it."""
+        with self._lock:
+            for control in self._open:
+                control.stop()
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """Lines as they come; no buffer object whose lock an exiting interpreter would wait for."""
+    pending = b""
+    while chunk := os.read(descriptor, 65536):
+        *lines, pending = (pending + chunk).split(b"\n")
+        yield from (line for line in lines if line.strip())

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from kvtui.engine.attention import decode_attention, dense_attention, prefill_attention
+from kvtui.engine.attention import decode_attention, dense_attention, split_parts
 from kvtui.engine.decoder import Decoder
+from kvtui.engine.prefill import prefill_attention
 from kvtui.spec import (
     DecodeRun,
     FullAttention,
@@ -39,7 +40,7 @@ def outputs(run: DecodeRun) -> tuple[list[torch.Tensor], list[torch.Tensor], Dec
         decoder = Decoder(run, torch.float32, CPU)
         x = decoder.inputs(run.batch, run.target, torch.Generator().manual_seed(3))
         for first in range(run.batch):
-            for _ in decoder.fill(x[first : first + 1, : run.start], slice(first, first + 1)):
+            for _ in decoder.fill(x[first : first + 1, : run.start], slice(first, first + 1), 0):
                 pass
         decoder.filled(run.start)
         cached, full = [], []
@@ -115,6 +116,47 @@ def test_an_empty_cache_gives_zeros() -> None:
     q, empty = torch.randn(1, 2, 1, 4), torch.empty(1, 2, 0, 4)
     assert torch.equal(decode_attention(q, empty, empty), torch.zeros(1, 2, 1, 4))
     assert torch.equal(dense_attention(q, empty, empty), torch.zeros(1, 2, 1, 4))
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+@pytest.mark.parametrize("length", [1, 4, 5])
+def test_a_prompt_in_pieces_fills_the_same_cache(kind: str, length: int) -> None:
+    """Decoding after a prompt taken in pieces equals recomputation, wherever the cuts fall."""
+    run = DecodeRun(groups=(GROUPS[kind],), batch=2, start=13, target=17)
+    with torch.inference_mode():
+        decoder = Decoder(run, torch.float32, CPU)
+        x = decoder.inputs(2, run.target, torch.Generator().manual_seed(3))
+        for first in range(0, run.start, length):
+            end = min(first + length, run.start)
+            list(decoder.fill(x[:, first:end], slice(0, 2), first))
+        decoder.filled(run.start)
+        for position in range(run.start, run.target):
+            torch.testing.assert_close(
+                decoder.step(x[:, position : position + 1], position),
+                decoder.recompute(x[:, : position + 1]),
+                rtol=1e-4,
+                atol=1e-5,
+            )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("batch", "kv_heads", "threads"), [(1, 1, 4), (1, 2, 3), (2, 1, 5)])
+def test_a_cache_split_for_idle_threads_equals_the_dense_reference(
+    dtype: torch.dtype, batch: int, kv_heads: int, threads: int
+) -> None:
+    """Fewer KV heads than threads: parts merged by log-sum-exp give the whole."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(batch, 2 * kv_heads, 1, 16, generator=generator).to(dtype)
+    storage = torch.randn(2, batch, kv_heads, 3000, 16, generator=generator).to(dtype)
+    k, v = storage[0, :, :, :2601], storage[1, :, :, :2601]
+    assert split_parts(batch * kv_heads, 2601, threads) > 1
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-2
+    torch.testing.assert_close(
+        decode_attention(q, k, v, threads=threads).float(),
+        dense_attention(q, k, v),
+        rtol=tolerance,
+        atol=tolerance,
+    )
 
 
 @pytest.mark.parametrize(("window", "sinks"), [(None, 0), (3, 0), (3, 2), (400, 0)])

@@ -43,7 +43,9 @@ def layer_cache(
             device=device,
         )
     if run.cache == "concat":
-        return ConcatCache(run.batch, group.kv_heads, *widths, dtype=dtype, device=device)
+        return ConcatCache(
+            run.batch, group.kv_heads, run.start, *widths, dtype=dtype, device=device
+        )
     return ContiguousCache(
         run.batch, group.kv_heads, run.target, *widths, dtype=dtype, device=device
     )

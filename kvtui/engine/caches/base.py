@@ -1,7 +1,8 @@
 """What every cache of one layer answers, whatever its layout.
 
 A cache holds K ``[B, Hkv, t, Dk]`` and V ``[B, Hkv, t, Dv]`` of the tokens seen so far, as views
-that attention reads without a copy. Bytes are those of its own tensors.
+that attention reads without a copy. Bytes are those of its own tensors. A sixth layout is one
+class here and one line in ``layer_cache``.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +26,18 @@ class LayerCache(ABC):
         """Tokens appended per sequence, evicted ones included."""
 
     @abstractmethod
-    def fill(self, rows: slice, k: Tensor, v: Tensor) -> None:
-        """Write the first tokens of sequences ``rows``: k ``[b, Hkv, n, Dk]``, v alike."""
+    def fill(self, rows: slice, first: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a piece of the prompt of sequences ``rows``; pieces come in order.
+
+        Args:
+            rows: which sequences.
+            first: position of the piece's first token.
+            k: ``[b, Hkv, n, Dk]``.
+            v: ``[b, Hkv, n, Dv]``.
+
+        Returns:
+            K and V that the piece may see, in order of position, its own tokens last.
+        """
 
     @abstractmethod
     def append(self, k: Tensor, v: Tensor) -> None:
@@ -46,7 +57,10 @@ class LayerCache(ABC):
         self.seen = tokens
 
     def rewind(self) -> None:
-        """Take the last appended token back, so that a warm-up leaves no trace."""
+        """Take the last appended token back, so that a warm-up leaves no trace.
+
+        A ring has then lost the token that the next append evicts anyway.
+        """
         self.seen -= 1
 
     @property
@@ -56,11 +70,10 @@ class LayerCache(ABC):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the filled entries: what the views show."""
-        return tensor_bytes(*self.views()) if self.seen else 0
+        """Bytes of the filled entries: what the views show, and what a step reads once."""
+        return tensor_bytes(*self.views())
 
     @property
     def entry_bytes(self) -> int:
-        """Bytes one token takes: what a step appends."""
-        k, v = self.tensors
-        return (k[:, :, :1].numel() * k.element_size()) + (v[:, :, :1].numel() * v.element_size())
+        """Bytes one token of all sequences takes: what a step appends."""
+        return sum(t.shape[0] * t.shape[1] * t.shape[3] * t.element_size() for t in self.tensors)

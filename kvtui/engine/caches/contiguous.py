@@ -27,11 +27,12 @@ class ContiguousCache(LayerCache):
         self._k = torch.empty(batch, kv_heads, capacity, k_width, dtype=dtype, device=device)
         self._v = torch.empty(batch, kv_heads, capacity, v_width, dtype=dtype, device=device)
 
-    def fill(self, rows: slice, k: Tensor, v: Tensor) -> None:
-        """Write the first ``n`` tokens of ``rows``."""
-        tokens = k.shape[2]
-        self._k[rows, :, :tokens] = k
-        self._v[rows, :, :tokens] = v
+    def fill(self, rows: slice, first: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write tokens from ``first`` on; they see everything up to themselves."""
+        end = first + k.shape[2]
+        self._k[rows, :, first:end] = k
+        self._v[rows, :, first:end] = v
+        return self._k[rows, :, :end], self._v[rows, :, :end]
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Write one token behind the last."""

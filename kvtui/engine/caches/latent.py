@@ -31,9 +31,12 @@ class LatentCache(LayerCache):
         width = kv_lora_rank + rope_dim
         self._rows = torch.empty(batch, 1, capacity, width, dtype=dtype, device=device)
 
-    def fill(self, rows: slice, k: Tensor, v: Tensor) -> None:
-        """Write the first rows; ``v`` is part of ``k`` and not read."""
-        self._rows[rows, :, : k.shape[2]] = k
+    def fill(self, rows: slice, first: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write rows from ``first`` on; ``v`` is part of ``k`` and not read."""
+        end = first + k.shape[2]
+        self._rows[rows, :, first:end] = k
+        seen = self._rows[rows, :, :end]
+        return seen, seen[..., : self._rank]
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Write one row behind the last; ``v`` is part of ``k`` and not read."""
@@ -53,10 +56,4 @@ class LatentCache(LayerCache):
     @property
     def held_bytes(self) -> int:
         """Bytes of the filled rows, once."""
-        return tensor_bytes(self.views()[0]) if self.seen else 0
-
-    @property
-    def entry_bytes(self) -> int:
-        """Bytes one token takes."""
-        rows = self._rows
-        return rows.shape[0] * rows.shape[3] * rows.element_size()
+        return tensor_bytes(self.views()[0])

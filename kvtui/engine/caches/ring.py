@@ -43,15 +43,27 @@ class RingCache(LayerCache):
             return position
         return self._sinks + (position - self._sinks) % self._window
 
-    def fill(self, rows: slice, k: Tensor, v: Tensor) -> None:
-        """Write the tokens of ``rows`` that a ring of this size still holds."""
-        tokens = k.shape[2]
-        kept = [*range(min(self._sinks, tokens))]
-        kept += range(max(self._sinks, tokens - self._window), tokens)
-        source = torch.tensor(kept, device=k.device)
-        target = torch.tensor([self.slot(position) for position in kept], device=k.device)
+    def fill(self, rows: slice, first: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write what stays; the piece sees the sinks and the window before it, then itself."""
+        end = first + k.shape[2]
+        if first:
+            before = self._slots(self._kept(first), k.device)
+            k = torch.cat((self._k[rows].index_select(2, before), k), dim=2)
+            v = torch.cat((self._v[rows].index_select(2, before), v), dim=2)
+        written = [position for position in self._kept(end) if position >= first]
+        target = self._slots(written, k.device)
+        source = torch.tensor(written, device=k.device) - (end - k.shape[2])
         self._k[rows, :, target] = k.index_select(2, source)
         self._v[rows, :, target] = v.index_select(2, source)
+        return k, v
+
+    def _kept(self, tokens: int) -> list[int]:
+        """Positions still held after ``tokens`` tokens, in order."""
+        recent = range(max(self._sinks, tokens - self._window), tokens)
+        return [*range(min(self._sinks, tokens)), *recent]
+
+    def _slots(self, positions: list[int], device: torch.device) -> Tensor:
+        return torch.tensor([self.slot(position) for position in positions], device=device)
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Overwrite the oldest token once the ring is full."""

@@ -1,0 +1,103 @@
+"""Scratch that a run takes beside its weights and caches, from above, before it is taken.
+
+Prefill sets it for most shapes: its pieces are bounded in tokens, so it does not grow with the
+prompt but for masks and written-out scores. Every figure is a count of the tensors that ``layers``
+and ``prefill`` make; a test compares it with what torch's allocator hands out.
+"""
+
+from typing import Final
+
+import torch
+
+from kvtui.engine.decoder import Decoder, hidden_size
+from kvtui.engine.prefill import MASK_ROWS, SCORES_BYTES
+from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
+
+PREFILL_TOKENS: Final = 4096
+"""Tokens in flight during prefill, over all sequences of a piece."""
+INPUTS: Final = 32
+"""Random hidden states that the loop cycles through instead of drawing new ones."""
+_MASK_ELEMENT: Final = 20
+"""Bytes of one entry of a mask while it is made: a distance (8), four booleans, the fp32 form."""
+_CUBLAS: Final = 32 * 2**20
+"""cuBLAS workspace on Hopper, inside the allocator (decode-anchors 4.6 has 8.1 MiB elsewhere)."""
+_SMALL: Final = 4 * 2**20
+"""Views, angles, the kernels' own per-thread buffers."""
+
+
+def piece(run: DecodeRun) -> tuple[int, int]:
+    """Sequences and tokens of one piece of the prompt."""
+    tokens = min(run.start, PREFILL_TOKENS)
+    return min(run.batch, max(1, PREFILL_TOKENS // tokens)), tokens
+
+
+def workspace_bytes(shape: Decoder, device: torch.device) -> int:
+    """Most bytes that prefill or a step has in flight, with the loop's inputs."""
+    run, element = shape.run, shape.dtype.itemsize
+    inputs = run.batch * INPUTS * shape.hidden * element
+    groups = [group for group in run.groups if isinstance(group, FullAttention | LatentAttention)]
+    prefill = max((_prefill_bytes(run, group, shape) for group in groups), default=0)
+    decode = max((_decode_bytes(run, group, element) for group in groups), default=0)
+    fixed = _SMALL + (_CUBLAS if device.type == "cuda" else 0)
+    return inputs + max(prefill, decode) + _copied_bytes(shape) + fixed
+
+
+def _prefill_bytes(run: DecodeRun, group: FullAttention | LatentAttention, shape: Decoder) -> int:
+    element = shape.dtype.itemsize
+    rows, tokens = piece(run)
+    hidden = max(hidden_size(run), shape.hidden)
+    keys = run.start
+    if isinstance(group, LatentAttention):
+        heads = group.q_heads or 1
+        k_width, v_width = group.kv_lora_rank + group.rope_dim, group.kv_lora_rank
+        nope, v_head = group.nope_dim or 128, group.v_head_dim or 128
+        mixed = heads * (nope + group.rope_dim) + k_width
+        per_token = mixed + heads * (nope + 3 * group.rope_dim + 2 * k_width + v_width)
+        per_token += 3 * k_width + heads * (v_width + 2 * v_head)
+        bounded = False
+    else:
+        heads, kv = group.q_heads or 1, group.kv_heads
+        k_width, v_width = group.k_width, group.v_width
+        per_token = 4 * (heads + kv) * k_width + kv * v_width + 4 * heads * v_width
+        bounded = isinstance(group, SlidingWindow)
+    total = rows * tokens * per_token * element
+    if isinstance(group, SlidingWindow):
+        before = min(run.start, group.window + getattr(group, "sinks", 0))
+        keys = min(run.start, before + tokens)
+        if run.start > tokens:
+            total += 4 * rows * group.kv_heads * keys * max(k_width, v_width) * element
+    # The residual stream, its norm (in fp32 inside) and the sum.
+    total += rows * tokens * hidden * (4 * element + 8)
+    if run.work == "block":
+        total = max(total, rows * tokens * hidden * (22 * element + 8))
+    if bounded or run.start > tokens or k_width != v_width:
+        total += min(MASK_ROWS, tokens) * keys * _MASK_ELEMENT
+    if k_width != v_width:
+        per_row = rows * heads * keys * 4
+        block = max(1, min(MASK_ROWS, tokens, SCORES_BYTES // per_row))
+        total += 3 * block * per_row + 3 * rows * heads * block * k_width * element
+    return total
+
+
+def _decode_bytes(run: DecodeRun, group: FullAttention | LatentAttention, element: int) -> int:
+    """Scores of the matmul pair; the fused kernels keep theirs on chip."""
+    heads = group.q_heads or 1
+    if isinstance(group, LatentAttention):
+        width = heads * (4 * (group.kv_lora_rank + group.rope_dim) + 512)
+        scores = heads * run.target
+    else:
+        width = 6 * heads * (group.k_width + group.v_width)
+        scores = heads * _attended(run, group) if group.k_width != group.v_width else 0
+    return run.batch * (width * element + scores * (2 * element + 8))
+
+
+def _attended(run: DecodeRun, group: LayerGroup) -> int:
+    window = group.window if isinstance(group, SlidingWindow) else run.target
+    return min(run.target, window + getattr(group, "sinks", 0))
+
+
+def _copied_bytes(shape: Decoder) -> int:
+    """``torch.cat`` has one layer's cache twice."""
+    if shape.run.cache != "concat":
+        return 0
+    return max(cache.entry_bytes for cache in shape.caches) * shape.run.target
