@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from oracle import measured, preset
 
 from kvtui.spec import (
     ChunkedAttention,
@@ -19,6 +18,7 @@ from kvtui.spec import (
     SharedCache,
     SlidingWindow,
 )
+from tests.sources.oracle import measured, preset
 
 BROADCAST = {"Falcon-40B": 16}
 """transformers stores K and V for every query head: 128 where the architecture has 8."""

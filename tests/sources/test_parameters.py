@@ -3,12 +3,12 @@
 from math import prod
 
 import pytest
-from oracle import measured, preset
 
 from kvtui.dtypes import FORMATS
 from kvtui.sizing import weights
 from kvtui.sources import presets
 from kvtui.spec import Model, ParameterBlock
+from tests.sources.oracle import measured, preset
 
 DEPARTURES: dict[str, str] = {}
 """Models whose count differs from transformers', each with its reason. There are none."""

@@ -15,8 +15,8 @@ from kvtui.tui.app import KvtuiApp
 _SECONDS = 18.0
 
 
-async def draw(path: Path, width: int, height: int) -> None:
-    """Run the demonstration for a while and save the screen as SVG."""
+async def draw(width: int, height: int) -> str:
+    """Run the demonstration for a while; the screen as SVG."""
     app = KvtuiApp(Request(), RunOptions(), detect=detect)
     async with app.run_test(size=(width, height)) as pilot:
         await pilot.press("r")
@@ -25,8 +25,9 @@ async def draw(path: Path, width: int, height: int) -> None:
             await pilot.pause(0.25)
             waited += 0.25
         await pilot.pause(1.0)
-        path.write_text(app.export_screenshot(title="kvtui"), encoding="utf-8")
+        return app.export_screenshot(title="kvtui")
 
 
 if __name__ == "__main__":
-    asyncio.run(draw(Path(sys.argv[1] if len(sys.argv) > 1 else "dashboard.svg"), 120, 40))
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "dashboard.svg")
+    target.write_text(asyncio.run(draw(120, 40)), encoding="utf-8")
