@@ -17,13 +17,16 @@ _TERMINATED = 143
 def leave_on_sigterm() -> None:
     """End at once on SIGTERM, also in the middle of a kernel that takes seconds.
 
-    A Python handler would wait for the main thread; a thread that waits for the signal does not.
-    Must come before any other thread, which inherits the blocked signal.
+    A Python handler alone would wait for the main thread; the interpreter's wake-up descriptor is
+    written by the signal itself, and a thread that reads it does not wait.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
 
     def wait() -> None:
-        signal.sigwait({signal.SIGTERM})
+        os.read(read_end, 1)
         os._exit(_TERMINATED)
 
     threading.Thread(target=wait, name="sigterm", daemon=True).start()

@@ -77,7 +77,7 @@ class Runner:
             refused = error if isinstance(error, RefusedError) else None
             reason, sentence = "refused", str(error)
         except Exception as error:  # noqa: BLE001  # a run must never take the process with it
-            reason, sentence = _failure(error, started=reached.allocated)
+            reason, sentence = failure(error, started=reached.allocated)
         self._publisher.finish()
         sentence = self._freed(run, sentence)
         self._publisher.put(
@@ -223,7 +223,7 @@ class Runner:
         self._publisher.put(Stage(name=name, detail=detail))
 
 
-def _failure(error: Exception, *, started: bool) -> tuple[EndReason, str]:
+def failure(error: Exception, *, started: bool) -> tuple[EndReason, str]:
     """Why a run failed, and the sentence for it."""
     text = str(error).lower()
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or (
