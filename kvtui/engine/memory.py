@@ -1,5 +1,6 @@
 """Where this process's bytes are, as the allocator and the system count them."""
 
+import gc
 from dataclasses import dataclass
 
 import torch
@@ -49,7 +50,8 @@ def begin_peak_window(device: torch.device) -> None:
 
 
 def release(device: torch.device) -> None:
-    """Give cached segments back to the driver, once nothing refers to their tensors."""
+    """Drop tensors that only cycles refer to, and give cached segments back to the driver."""
+    gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
 

@@ -81,7 +81,7 @@ class Run:
     def prefill(self, control: Control) -> float | None:
         """Fill the cache with ``start`` tokens per sequence; ms, None when stopped meanwhile."""
         run, decoder = self.run, self.decoder
-        rows, length = piece(run)
+        rows, length = piece(run, self.device)
         generator = torch.Generator(device=self.device).manual_seed(run.seed + 2)
         spent = 0.0
         with torch.inference_mode(), backends(self.device):

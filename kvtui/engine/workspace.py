@@ -13,8 +13,11 @@ from kvtui.engine.decoder import Decoder, hidden_size
 from kvtui.engine.prefill import MASK_ROWS, SCORES_BYTES
 from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
 
-PREFILL_TOKENS: Final = 4096
-"""Tokens in flight during prefill, over all sequences of a piece."""
+_PIECE_TOKENS: Final = {"cuda": 4096, "cpu": 1024}
+"""Tokens in flight during prefill, over all sequences of a piece.
+
+Enough to be limited by compute; on a CPU a piece of a layer must also end before a stop feels late.
+"""
 INPUTS: Final = 32
 """Random hidden states that the loop cycles through instead of drawing new ones."""
 _MASK_ELEMENT: Final = 20
@@ -25,10 +28,11 @@ _SMALL: Final = 4 * 2**20
 """Views, angles, the kernels' own per-thread buffers."""
 
 
-def piece(run: DecodeRun) -> tuple[int, int]:
+def piece(run: DecodeRun, device: torch.device) -> tuple[int, int]:
     """Sequences and tokens of one piece of the prompt."""
-    tokens = min(run.start, PREFILL_TOKENS)
-    return min(run.batch, max(1, PREFILL_TOKENS // tokens)), tokens
+    most = _PIECE_TOKENS[device.type]
+    tokens = min(run.start, most)
+    return min(run.batch, most // tokens), tokens
 
 
 def workspace_bytes(shape: Decoder, device: torch.device) -> int:
@@ -36,15 +40,17 @@ def workspace_bytes(shape: Decoder, device: torch.device) -> int:
     run, element = shape.run, shape.dtype.itemsize
     inputs = run.batch * INPUTS * shape.hidden * element
     groups = [group for group in run.groups if isinstance(group, FullAttention | LatentAttention)]
-    prefill = max((_prefill_bytes(run, group, shape) for group in groups), default=0)
+    prefill = max((_prefill_bytes(group, shape, device) for group in groups), default=0)
     decode = max((_decode_bytes(run, group, element) for group in groups), default=0)
     fixed = _SMALL + (_CUBLAS if device.type == "cuda" else 0)
     return inputs + max(prefill, decode) + _copied_bytes(shape) + fixed
 
 
-def _prefill_bytes(run: DecodeRun, group: FullAttention | LatentAttention, shape: Decoder) -> int:
-    element = shape.dtype.itemsize
-    rows, tokens = piece(run)
+def _prefill_bytes(
+    group: FullAttention | LatentAttention, shape: Decoder, device: torch.device
+) -> int:
+    run, element = shape.run, shape.dtype.itemsize
+    rows, tokens = piece(run, device)
     hidden = max(hidden_size(run), shape.hidden)
     keys = run.start
     if isinstance(group, LatentAttention):

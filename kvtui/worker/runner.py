@@ -4,7 +4,6 @@ Nothing a run does ends the process: the next command finds it ready. Tensors ar
 runs, and whatever was measured until a failure is kept in the last record.
 """
 
-import gc
 import sys
 import traceback
 from dataclasses import dataclass
@@ -214,7 +213,6 @@ class Runner:
         try:
             if run is not None:
                 run.release()
-            gc.collect()
         except RuntimeError as error:
             return f"{sentence} The device cannot be used any more: {_first_line(error)}"
         return sentence

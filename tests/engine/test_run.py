@@ -267,12 +267,24 @@ def test_depth_does_not_overflow_half_precision() -> None:
     assert run.end[0] == "target"
 
 
-def test_the_kernel_is_named_by_the_profiler() -> None:
-    """Evidence is the attention operator that the profiler saw."""
-    run = Run(decode_run())
+@pytest.mark.parametrize(
+    ("group", "kernel"),
+    [(GQA, "aten::_scaled_dot_product_flash_attention_for_cpu"), (MLA, "aten::bmm")],
+)
+def test_the_kernel_is_named_by_the_profiler(group: LayerGroup, kernel: str) -> None:
+    """Evidence is the attention operator that the profiler saw; a projection is never taken."""
+    run = Run(decode_run(group))
     run.allocate()
     run.prefill(Control())
-    assert run.evidence().kernel == "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert run.evidence().kernel == kernel
+
+
+def test_layers_without_a_cache_have_no_kernel() -> None:
+    """Where nothing attends, no kernel is claimed."""
+    run = Run(decode_run(NoCache(layers=2), work="block"))
+    run.allocate()
+    run.prefill(Control())
+    assert run.evidence().kernel is None
 
 
 def test_a_released_run_holds_nothing() -> None:

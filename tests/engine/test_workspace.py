@@ -9,7 +9,7 @@ from kvtui.engine.control import Control
 from kvtui.engine.run import Run
 from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
 
-HEADS = {"layers": 2, "q_heads": 8, "k_width": 64}
+HEADS = {"layers": 1, "q_heads": 8, "k_width": 64}
 GROUPS: dict[str, LayerGroup] = {
     "gqa": FullAttention(kv_heads=2, v_width=64, **HEADS),
     "wide-k": FullAttention(kv_heads=2, v_width=32, **HEADS),
@@ -42,14 +42,23 @@ def peak_bytes(run: Run) -> int:
     return most
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize("work", ["attention", "layer", "block"])
+@pytest.mark.parametrize(
+    ("work", "dtype", "batch", "start"),
+    [
+        ("attention", "fp32", 3, 700),
+        ("layer", "fp32", 1, 1300),
+        ("layer", "bf16", 3, 300),
+        ("block", "fp32", 1, 700),
+    ],
+)
 @pytest.mark.parametrize("kind", GROUPS)
-def test_the_plan_covers_what_is_allocated(kind: str, work: str, dtype: str) -> None:
+def test_the_plan_covers_what_is_allocated(
+    kind: str, work: str, dtype: str, batch: int, start: int
+) -> None:
     """No more is alive in prefill and decode than the workspace says, and it says no absurd sum."""
     run = Run(
         DecodeRun(
-            groups=(GROUPS[kind],), batch=3, start=700, target=710, dtype=dtype,
+            groups=(GROUPS[kind],), batch=batch, start=start, target=start + 9, dtype=dtype,
             work=work, device="cpu",  # type: ignore[arg-type]
         )
     )  # fmt: skip
@@ -57,7 +66,7 @@ def test_the_plan_covers_what_is_allocated(kind: str, work: str, dtype: str) -> 
     run.allocate()
     peak = peak_bytes(run)
     assert peak <= planned
-    assert planned <= 3 * peak
+    assert planned <= 3 * peak + 16 * 2**20
 
 
 def test_a_concatenating_cache_is_planned_twice_for_one_layer() -> None:
@@ -73,14 +82,14 @@ def test_a_concatenating_cache_is_planned_twice_for_one_layer() -> None:
 
 
 def test_scratch_does_not_grow_with_the_prompt() -> None:
-    """Pieces bound prefill: a prompt 64 times as long plans the same scratch but for its mask."""
+    """Pieces bound prefill: a prompt 256 times as long plans the same scratch but for its mask."""
     group = FullAttention(layers=1, q_heads=8, kv_heads=2, k_width=64, v_width=64)
 
     def planned(start: int) -> int:
         run = DecodeRun(groups=(group,), batch=1, start=start, target=start + 1, device="cpu")
         return Run(run).need().workspace_bytes
 
-    assert planned(262_144) - planned(4096) <= 256 * 262_144 * 20
+    assert planned(262_144) - planned(1024) <= 256 * 262_144 * 20
 
 
 def test_planning_allocates_nothing() -> None:

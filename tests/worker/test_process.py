@@ -182,6 +182,10 @@ def test_runs_follow_each_other_in_one_process(worker: Worker) -> None:
         stages = [record["name"] for record in records if record["type"] == "stage"]
         decoding = stages.index("decode")
         assert ("probe" in stages[:decoding]) == (number == 1)
+    begun = monotonic()
+    assert worker.close() == 0
+    # An idle worker leaves at once when its stdin ends.
+    assert monotonic() - begun < 0.3
 
 
 def test_what_cannot_run_is_refused_and_the_worker_stays(worker: Worker) -> None:
@@ -235,15 +239,6 @@ def test_a_run_is_held_resumed_and_stopped(worker: Worker) -> None:
     assert end["tokens"] == 16 + end["steps"]
 
 
-def test_stdin_that_ends_ends_an_idle_worker(worker: Worker) -> None:
-    """Without a run the worker leaves within 0.3 s of its stdin's end."""
-    worker.send(run_command(1, decode_run()))
-    worker.ended()
-    begun = monotonic()
-    assert worker.close() == 0
-    assert monotonic() - begun < 0.3
-
-
 @pytest.mark.parametrize("stage", ["torch", "decode"])
 def test_stdin_that_ends_ends_a_busy_worker(worker: Worker, stage: str) -> None:
     """Loading torch or in the middle of a run, it leaves nearly as fast."""
@@ -280,23 +275,17 @@ def test_a_long_kernel_does_not_keep_the_worker(start: Callable[..., Worker], en
     assert monotonic() - begun < 0.4
 
 
-def test_sigterm_ends_it(worker: Worker) -> None:
-    """SIGTERM in a run: exit status 143, at once."""
+def test_only_sigterm_ends_it(worker: Worker) -> None:
+    """Ctrl-C reaches the whole terminal group and is the parent's to judge; SIGTERM is 143."""
     worker.send(run_command(1, ENDLESS))
     worker.until_type("steps")
+    worker.process.send_signal(signal.SIGINT)
+    for _ in range(3):
+        worker.until_type("steps")
     begun = monotonic()
     worker.process.send_signal(signal.SIGTERM)
     assert worker.process.wait(PATIENCE_S) == 143
     assert monotonic() - begun < 0.3
-
-
-def test_an_interrupt_is_the_parents_to_judge(worker: Worker) -> None:
-    """Ctrl-C reaches the whole terminal group; the worker runs on."""
-    worker.send(run_command(1, ENDLESS))
-    worker.until_type("steps")
-    worker.process.send_signal(signal.SIGINT)
-    worker.until_type("steps")
-    assert worker.close() == 0
 
 
 def test_what_nobody_reads_is_merged_not_lost(start: Callable[..., Worker]) -> None:
