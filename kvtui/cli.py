@@ -22,6 +22,7 @@ _MODEL_FLAGS = (
     ("v-head-dim", "N", "width of V where it differs from K"),
     ("attention", "KIND", "mha, gqa, mqa, mla, window or sinks"),
     ("window", "N", "tokens of a sliding window"),
+    ("full-layers", "N", "layers that keep everything beside windowed ones"),
     ("sinks", "N", "first tokens kept beside the window"),
     ("kv-lora-rank", "N", "MLA latent width, d_c"),
     ("rope-dim", "N", "MLA rotary width, d_rope"),
@@ -30,11 +31,12 @@ _WORKLOAD_FLAGS = (
     ("workload", "NAME|FILE", "workload preset or TOML file"),
     ("batch", "N", "sequences, B"),
     ("context", "N", "tokens per sequence, T"),
-    ("lengths", "T*N,...", "ragged lengths, such as 6000*20,3000*4"),
+    ("lengths", "T*N,...|FILE", "ragged lengths, such as 6000*20,3000*4"),
     ("shared-prefix", "N", "first tokens that all sequences share"),
 )
 _STORAGE_FLAGS = (
     ("dtype", "NAME", "element format of the KV cache (bf16)"),
+    ("v-dtype", "NAME", "element format of V where it differs"),
     ("block", "N", "tokens per page (1)"),
     ("state-dtype", "NAME", "element format of recurrent state"),
 )
@@ -44,6 +46,11 @@ _MACHINE_FLAGS = (
     ("bandwidth", "RATE", "memory bandwidth, such as 4.8TB/s"),
     ("flops", "RATE", "dense 16-bit FLOP/s, such as 989TFLOPS"),
     ("tp", "N", "tensor-parallel ranks (1)"),
+    ("pp", "N", "pipeline stages (1)"),
+    ("pp-layers", "N,N,...", "layers of each stage"),
+    ("dp-attention", "N", "attention data-parallel groups of the tp ranks (1)"),
+    ("dcp", "N", "decode context-parallel ranks (1)"),
+    ("ep", "N", "expert-parallel ranks (1: experts split over tp)"),
 )
 _BUDGET_FLAGS = (
     ("weights", "SIZE", "weights of the whole model; 0 is allowed"),
@@ -52,6 +59,8 @@ _BUDGET_FLAGS = (
     ("overhead", "SIZE", "graphs, context, communication, in place of the band"),
     ("reserve", "SIZE", "memory kept free (0)"),
     ("utilization", "SHARE", "share of the memory that may be used (1)"),
+    ("kv-budget", "SIZE", "memory for the cache on one rank, given directly"),
+    ("kv-blocks", "N", "the same as a number of blocks"),
 )
 _SHAPE_GROUPS = (
     ("model", _MODEL_FLAGS),

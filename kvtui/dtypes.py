@@ -27,6 +27,8 @@ class ElementFormat:
     """A row's width must be a multiple of this."""
     source: str
     """Where the layout was read."""
+    tail: str = ""
+    """Format of the rotary tail of a latent row, where it is kept apart."""
     arithmetic: str = ""
     """The torch dtype name the engine computes with, where the format is one itself."""
 
@@ -68,10 +70,19 @@ def _ggml(name: str, bits: int, block_bytes: int) -> ElementFormat:
 FORMATS: Final = {
     known.name: known
     for known in (
-        ElementFormat("fp32", 32, None, 0, 1, _IEEE, "float32"),
-        ElementFormat("bf16", 16, None, 0, 1, _IEEE, "bfloat16"),
-        ElementFormat("fp16", 16, None, 0, 1, _IEEE, "float16"),
+        ElementFormat("fp32", 32, None, 0, 1, _IEEE, arithmetic="float32"),
+        ElementFormat("bf16", 16, None, 0, 1, _IEEE, arithmetic="bfloat16"),
+        ElementFormat("fp16", 16, None, 0, 1, _IEEE, arithmetic="float16"),
         ElementFormat("fp8", 8, None, 0, 1, _IEEE),
+        ElementFormat(
+            "fp8-ds-mla",
+            8,
+            128,
+            4,
+            1,
+            "vLLM fp8_ds_mla: fp8 in groups of 128 with fp32 scale, the rotary tail in bf16",
+            tail="bf16",
+        ),
         ElementFormat("fp8-token-head", 8, 0, 4, 1, _VLLM),
         ElementFormat("int8", 8, 0, 4, 1, _VLLM),
         ElementFormat("int4-token-head", 4, 0, 4, 2, _VLLM),
@@ -106,6 +117,7 @@ ALIASES: Final = {
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
     "fp8_per_token_head": "fp8-token-head",
+    "fp8_ds_mla": "fp8-ds-mla",
     "int8_per_token_head": "int8",
     "int4_per_token_head": "int4-token-head",
 }

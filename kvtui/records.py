@@ -440,6 +440,15 @@ def decode_command(line: bytes) -> AnyCommand:
         raise RecordError(f"not a command: {error}") from None
 
 
+_WIRE_KINDS: Final[dict[type[LayerGroup], Literal["full", "window", "sinks", "mla", "none"]]] = {
+    FullAttention: "full",
+    SlidingWindow: "window",
+    SinksWindow: "sinks",
+    LatentAttention: "mla",
+    NoCache: "none",
+}
+
+
 def run_command(number: int, run: DecodeRun) -> RunCommand:
     """``run`` as the worker receives it."""
     return RunCommand(
@@ -482,14 +491,13 @@ def decode_run(command: RunCommand) -> DecodeRun:
 
 
 def _group_shape(group: LayerGroup) -> GroupShape:
+    """``group`` on the wire; kinds that the engine does not run have no form there."""
+    if type(group) not in _WIRE_KINDS:
+        raise TypeError(f"layer kind {group.kind} does not cross the wire")
     match group:
         case FullAttention():
             return GroupShape(
-                kind="sinks"
-                if isinstance(group, SinksWindow)
-                else "window"
-                if isinstance(group, SlidingWindow)
-                else "full",
+                kind=_WIRE_KINDS[type(group)],
                 layers=group.layers,
                 q_heads=group.q_heads or 0,
                 kv_heads=group.kv_heads,

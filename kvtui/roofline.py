@@ -13,6 +13,7 @@ from kvtui.sizing import budget, weights
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.kinds import attention_flops
 from kvtui.sizing.payload import read_bytes_per_step, write_bytes_per_step
+from kvtui.sizing.rank import fullest_rank, stage_layers
 from kvtui.spec import Scenario, SequenceRun
 from kvtui.units import format_bytes, format_ms, format_rate
 
@@ -36,6 +37,9 @@ class Step:
     floor_ms: float | None
     bound: Bound | None
     batch: int
+    """Sequences of all ranks."""
+    stages: int = 1
+    """Pipeline stages a token passes one after another."""
 
     @property
     def total_bytes(self) -> int:
@@ -57,12 +61,12 @@ class Step:
     @property
     def tokens_per_s(self) -> float | None:
         """Upper bound on tokens per second, all sequences together."""
-        return self.batch * 1e3 / self.floor_ms if self.floor_ms else None
+        return self.batch * 1e3 / (self.floor_ms * self.stages) if self.floor_ms else None
 
     @property
     def tokens_per_s_per_sequence(self) -> float | None:
         """Upper bound on tokens per second of one sequence."""
-        return 1e3 / self.floor_ms if self.floor_ms else None
+        return 1e3 / (self.floor_ms * self.stages) if self.floor_ms else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +81,19 @@ class Prefill:
 
 def step(scenario: Scenario) -> Step:
     """Bytes, FLOPs and floor time of one decode step at these lengths."""
-    model, workload, tp = scenario.model, scenario.workload, scenario.parallel.tp
-    read = read_bytes_per_step(model, workload, scenario.storage, tp=tp)
-    write = write_bytes_per_step(model, workload, scenario.storage, tp=tp)
+    rank = fullest_rank(scenario)
+    parts = (rank.model, rank.workload, scenario.storage)
+    read = read_bytes_per_step(*parts, tp=rank.tp, dcp=rank.dcp)
+    write = write_bytes_per_step(*parts, tp=rank.tp)
     weight_read = weight_read_bytes(scenario)
     attention = _attention_flops(scenario)
     linear = _linear_flops_per_token(scenario)
-    flops = None if attention is None or linear is None else attention + linear * workload.batch
+    batch = scenario.workload.batch
+    flops = None if attention is None or linear is None else attention + linear * batch
     moved = read + write + (weight_read or 0)
     floor_ms, bound = _floor(scenario, moved, flops)
-    return Step(read, write, weight_read, flops, attention, floor_ms, bound, workload.batch)
+    stages = scenario.parallel.pp
+    return Step(read, write, weight_read, flops, attention, floor_ms, bound, batch, stages)
 
 
 def prefill(scenario: Scenario) -> Prefill:
@@ -95,18 +102,18 @@ def prefill(scenario: Scenario) -> Prefill:
     Causal attention over T tokens sees T/2 keys on average. Bytes are the weights once (a batch
     large enough to fill the device passes them once) and the cache written.
     """
-    model, workload = scenario.model, scenario.workload
-    tp = scenario.parallel.tp
+    rank, workload = fullest_rank(scenario), scenario.workload
     linear = _linear_flops_per_token(scenario)
     flops = None
     if linear is not None and _attention_flops(scenario) is not None:
         attention = sum(
             _sequence_flops(scenario, max(1, run.tokens // 2)) * run.tokens * run.count
-            for run in workload.runs
+            for run in rank.workload.runs
         )
         flops = attention + linear * workload.tokens
     one = replace(workload, runs=(SequenceRun(workload.longest, 1),), shared_prefix=0)
-    written = write_bytes_per_step(model, one, scenario.storage, tp=tp) * workload.tokens
+    entry = write_bytes_per_step(rank.model, one, scenario.storage, tp=rank.tp)
+    written = entry * rank.workload.tokens
     moved = written + (budget.weights_bytes(scenario) or 0)
     if scenario.device.flop_per_s is None:
         # Prefill is all arithmetic: without a peak its bytes alone would promise too much.
@@ -120,14 +127,18 @@ def weight_read_bytes(scenario: Scenario) -> int | None:
 
     Typed weights say nothing of their parts and are read whole.
     """
-    if scenario.budget.weights_bytes is not None or not scenario.model.parameters:
+    parallel, model = scenario.parallel, scenario.model
+    if scenario.budget.weights_bytes is not None or not model.parameters:
         return budget.weights_bytes(scenario)
-    return weights.read_bytes_per_step(
-        scenario.model,
+    read = weights.read_bytes_per_step(
+        model,
         budget.weight_format(scenario),
         scenario.workload.batch,
-        tp=scenario.parallel.tp,
+        tp=parallel.tp,
+        attention_tp=parallel.attention_tp,
+        ep=parallel.ep,
     )
+    return -(-read * max(stage_layers(scenario), default=0) // max(1, model.layers))
 
 
 def step_formula(found: Step, scenario: Scenario) -> Formula:
@@ -148,7 +159,7 @@ def _linear_flops_per_token(scenario: Scenario) -> int | None:
     Typed weights are turned into a parameter count by their format's element size.
     """
     if scenario.budget.weights_bytes is None and scenario.model.parameters:
-        return 2 * weights.multiplied_parameters(scenario.model) // scenario.parallel.tp
+        return 2 * weights.multiplied_parameters(scenario.model) // scenario.parallel.ranks
     held = budget.weights_bytes(scenario)
     if held is None:
         return None
@@ -157,9 +168,10 @@ def _linear_flops_per_token(scenario: Scenario) -> int | None:
 
 def _sequence_flops(scenario: Scenario, tokens: int) -> int:
     """Attention FLOPs of one sequence's new token over ``tokens`` cached ones, on one rank."""
+    rank = fullest_rank(scenario)
     return sum(
-        (attention_flops(group, tokens) or 0) * group.layers // scenario.parallel.tp
-        for group in scenario.model.groups
+        (attention_flops(group, tokens) or 0) * group.layers // (rank.tp * rank.dcp)
+        for group in rank.model.groups
     )
 
 
@@ -167,7 +179,8 @@ def _attention_flops(scenario: Scenario) -> int | None:
     """Attention FLOPs of one step of the batch; None where query heads are unknown."""
     if any(attention_flops(group, 1) is None for group in scenario.model.groups):
         return None
-    return sum(_sequence_flops(scenario, run.tokens) * run.count for run in scenario.workload.runs)
+    runs = fullest_rank(scenario).workload.runs
+    return sum(_sequence_flops(scenario, run.tokens) * run.count for run in runs)
 
 
 def _floor(scenario: Scenario, moved: int, flops: int | None) -> tuple[float | None, Bound | None]:

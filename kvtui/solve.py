@@ -10,12 +10,12 @@ from typing import Final, Literal
 
 from kvtui import roofline
 from kvtui.dtypes import FORMATS
+from kvtui.errors import InputError
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
 from kvtui.spec import (
     FullAttention,
     LayerGroup,
-    Parallel,
     Scenario,
     SequenceRun,
     SlidingWindow,
@@ -29,6 +29,7 @@ Limit = int | Unlimited | None
 
 _QUARTER_FORMATS: Final = ("fp8", "int4")
 _TP_STEPS: Final = (2, 4, 8, 16)
+_DTYPE_LADDER: Final = ("bf16", "fp8", "q8_0", "int8", "int4", "q4_0")
 
 # Prices: support-desk lesson, section 8 (means, effect, cost) and 5.4 (decision).
 _PRICE_T: Final = "history beyond the window is lost or must be summarised (extra prefill)"
@@ -48,6 +49,26 @@ class Limits:
     """Sequences as long as the longest one."""
     max_context: Limit
     """Tokens per sequence at this batch, not capped at the trained maximum."""
+    longest_sequence: Limit
+    """Tokens of one sequence alone."""
+    min_tp: int | None
+    """Fewest tensor-parallel ranks that fit, of 1 to 16."""
+    largest_dtype: str | None
+    """Widest of the usual formats that fits."""
+    max_window: Limit
+    """Largest window that fits where full layers get one."""
+    token_slack: int | None
+    """Tokens the longest sequence may grow before its next block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The cache over some number of tensor-parallel ranks."""
+
+    tp: int
+    rank_bytes: int
+    total_bytes: int
+    fits: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +91,10 @@ class Lever:
 def limits(scenario: Scenario) -> Limits:
     """Largest batch at the longest length, and largest context at this batch."""
     available = budget.available_bytes(scenario)
+    block = scenario.storage.block
+    slack = -scenario.workload.longest % block
     if available is None:
-        return Limits(None, None)
+        return Limits(None, None, None, None, None, None, slack)
     workload = scenario.workload
     prefix = workload.shared_prefix
 
@@ -81,7 +104,58 @@ def limits(scenario: Scenario) -> Limits:
     def context_fits(tokens: int) -> bool:
         return _fits(scenario, _uniform(workload.batch, tokens, min(prefix, tokens)), available)
 
-    return Limits(_largest(batch_fits), _largest(context_fits))
+    def alone_fits(tokens: int) -> bool:
+        return _fits(scenario, _uniform(1, tokens, 0), available)
+
+    return Limits(
+        max_batch=_largest(batch_fits),
+        max_context=_largest(context_fits),
+        longest_sequence=_largest(alone_fits),
+        min_tp=next((one.tp for one in tp_strip(scenario) if one.fits), None),
+        largest_dtype=_largest_dtype(scenario, available),
+        max_window=_largest_window(scenario, available),
+        token_slack=slack,
+    )
+
+
+def tp_strip(scenario: Scenario) -> tuple[Ranks, ...]:
+    """Per-rank and summed bytes over 1, 2, 4, 8 and 16 tensor-parallel ranks."""
+    found = []
+    for tp in (1, *_TP_STEPS):
+        if tp % scenario.parallel.dp_attention:
+            continue
+        moved = replace(scenario, parallel=replace(scenario.parallel, tp=tp))
+        held, room = ideal.reserved_bytes(moved), budget.available_bytes(moved)
+        found.append(Ranks(tp, held, held * tp, None if room is None else held <= room))
+    return tuple(found)
+
+
+def _largest_dtype(scenario: Scenario, available: int) -> str | None:
+    """The widest usual format, at most the present one, in which the cache fits."""
+    kv = scenario.storage.kv
+    for name in (kv.name, *_DTYPE_LADDER):
+        one = FORMATS[name]
+        if one.bits_per_value > kv.bits_per_value:
+            continue
+        moved = replace(scenario, storage=replace(scenario.storage, kv=one, v=None))
+        try:
+            if ideal.reserved_bytes(moved) <= available:
+                return name
+        except InputError:
+            continue  # a head width this format cannot pack
+    return None
+
+
+def _largest_window(scenario: Scenario, available: int) -> Limit:
+    """The largest window with which full layers fit; unlimited where they fit as they are."""
+    if ideal.reserved_bytes(scenario) <= available:
+        return UNLIMITED
+    if not any(type(group) is FullAttention for group in scenario.model.groups):
+        return None
+    longest = scenario.workload.longest
+    return _largest(
+        lambda size: ideal.reserved_bytes(_with_window(scenario, size)) <= available, longest
+    )
 
 
 def levers(scenario: Scenario) -> tuple[Lever, ...]:
@@ -187,25 +261,10 @@ def _windows(scenario: Scenario, available: int | None, now: int) -> Iterator[Mo
         return
     longest = scenario.workload.longest
 
-    def with_window(window: int) -> Scenario:
-        def windowed(group: LayerGroup) -> LayerGroup:
-            if type(group) is not FullAttention:
-                return group
-            return SlidingWindow(
-                layers=group.layers,
-                kv_heads=group.kv_heads,
-                k_width=group.k_width,
-                v_width=group.v_width,
-                q_heads=group.q_heads,
-                window=window,
-            )
-
-        return _with_groups(scenario, windowed)
-
     window = longest // 2
     if available is not None and now > available:
         fitting = _largest(
-            lambda size: ideal.reserved_bytes(with_window(size)) <= available, longest
+            lambda size: ideal.reserved_bytes(_with_window(scenario, size)) <= available, longest
         )
         window = fitting if isinstance(fitting, int) and fitting else 1
     if 1 <= window < longest:
@@ -213,7 +272,7 @@ def _windows(scenario: Scenario, available: int | None, now: int) -> Iterator[Mo
             "window",
             f"window none → {window:,}",
             (("attention", "window"), ("window", f"{window}")),
-            with_window(window),
+            _with_window(scenario, window),
             _PRICE_WINDOW,
         )
 
@@ -231,7 +290,7 @@ def _ranks(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Mo
     """More tensor-parallel ranks: cache and weights are divided."""
     for tp in _TP_STEPS:
         if tp > scenario.parallel.tp:
-            moved = replace(scenario, parallel=Parallel(tp=tp))
+            moved = replace(scenario, parallel=replace(scenario.parallel, tp=tp))
             change = f"tp {scenario.parallel.tp} → {tp}"
             yield "tp", change, (("tp", f"{tp}"),), moved, _PRICE_TP
 
@@ -262,6 +321,24 @@ def _batches(scenario: Scenario, available: int | None, now: int) -> Iterator[Mo
             else ("lengths", ",".join(f"{run.tokens}*{run.count}" for run in moved.workload.runs))
         )
         yield "B", f"B {workload.batch:,} → {target:,}", (field,), moved, _PRICE_BATCH
+
+
+def _with_window(scenario: Scenario, window: int) -> Scenario:
+    """``scenario`` with a window over the layers that keep everything."""
+
+    def windowed(group: LayerGroup) -> LayerGroup:
+        if type(group) is not FullAttention:
+            return group
+        return SlidingWindow(
+            layers=group.layers,
+            kv_heads=group.kv_heads,
+            k_width=group.k_width,
+            v_width=group.v_width,
+            q_heads=group.q_heads,
+            window=window,
+        )
+
+    return _with_groups(scenario, windowed)
 
 
 def _with_groups(scenario: Scenario, change: Callable[[LayerGroup], LayerGroup]) -> Scenario:

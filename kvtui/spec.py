@@ -188,6 +188,8 @@ class Model:
     """Empty when the weights are unknown."""
     weights_format: str = "bf16"
     """Element format the checkpoint is published in."""
+    stored_weights_bytes: int | None = None
+    """Exact bytes of all weights as a file's headers state them; None where no file was read."""
     source: str = "typed"
     confidence: str = "typed"
     warnings: tuple[str, ...] = ()
@@ -253,15 +255,41 @@ class Storage:
     """How cached values are laid down."""
 
     kv: ElementFormat = FORMATS["bf16"]
+    v: ElementFormat | None = None
+    """Format of V where it differs from K's."""
     block: int = 1
     """Tokens of one page; 1 means no rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """Over how many ranks heads are split."""
+    """How a model is spread over ranks.
+
+    Attention data parallelism splits the tp ranks into ``dp_attention`` groups that each hold
+    whole sequences; decode context parallelism splits the tokens of full-attention layers.
+    """
 
     tp: int = 1
+    pp: int = 1
+    """Pipeline stages."""
+    stage_layers: tuple[int, ...] = ()
+    """Layers of each stage; empty splits them evenly."""
+    dp_attention: int = 1
+    """Groups of tp ranks that attend to different sequences; divides tp."""
+    dcp: int = 1
+    """Ranks over which cached tokens of full-attention layers are split."""
+    ep: int = 1
+    """Ranks over which whole routed experts are spread; 1 splits each expert over tp."""
+
+    @property
+    def attention_tp(self) -> int:
+        """Ranks over which one sequence's heads are split."""
+        return self.tp // self.dp_attention
+
+    @property
+    def ranks(self) -> int:
+        """Devices in all."""
+        return self.tp * self.pp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +338,10 @@ class BudgetTerms:
     overhead: Band = Band(0, 0, 0, "typed")
     """Graphs, context, communication buffers."""
     reserve_bytes: int = 0
+    kv_bytes: int | None = None
+    """Memory for the cache given directly, per rank (an engine's log says it)."""
+    kv_blocks: int | None = None
+    """The same as a number of blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)

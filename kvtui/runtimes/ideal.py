@@ -4,7 +4,7 @@ What a paged cache of the given block size cannot do without; the yardstick that
 reservation is compared with.
 """
 
-from kvtui.sizing.payload import held_bytes
+from kvtui.sizing.rank import fullest_rank
 from kvtui.spec import Scenario
 
 NAME = "ideal"
@@ -12,10 +12,4 @@ NAME = "ideal"
 
 def reserved_bytes(scenario: Scenario) -> int:
     """Bytes of entries in whole pages and of states, on the fullest rank."""
-    return held_bytes(
-        scenario.model,
-        scenario.workload,
-        scenario.storage,
-        tp=scenario.parallel.tp,
-        block=scenario.storage.block,
-    )
+    return fullest_rank(scenario).reserved_bytes(scenario)

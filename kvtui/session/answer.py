@@ -9,10 +9,12 @@ from typing import Final, Literal
 import msgspec
 
 from kvtui import roofline, solve
+from kvtui.capacity import capacity
 from kvtui.runtimes import ideal
 from kvtui.sizing.budget import Budget, Verdict, budget, budget_formula
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.payload import SEED, Payload, payload, payload_formula
+from kvtui.sizing.rank import fullest_rank, stage_layers, stage_model
 from kvtui.spec import FullAttention, LatentAttention, Scenario
 from kvtui.units import format_bytes, format_count
 
@@ -62,6 +64,37 @@ class RankPart(Struct, frozen=True, kw_only=True):
     """In whole blocks, state included: what is set against the budget."""
 
 
+class StripPart(Struct, frozen=True, kw_only=True):
+    """The cache over another number of tensor-parallel ranks."""
+
+    tp: int
+    rank_bytes: int
+    """Reserved on the fullest rank."""
+    total_bytes: int
+    """Over all ranks, replicas included."""
+    fits: bool | None
+
+
+class CapacityPart(Struct, frozen=True, kw_only=True):
+    """What the memory for the cache holds on one rank."""
+
+    block_bytes: int | None
+    blocks: int | None
+    blocks_per_sequence: int | None
+    tokens: int | None
+    concurrency: float | None
+    concurrency_at_mean: float | None
+    concurrency_at_p95: float | None
+
+
+class StagePart(Struct, frozen=True, kw_only=True):
+    """One pipeline stage."""
+
+    layers: int
+    bytes_per_token: int
+    bytes: int
+
+
 class BandPart(Struct, frozen=True, kw_only=True):
     """Low, expected and high end, bytes."""
 
@@ -93,6 +126,16 @@ class LimitsPart(Struct, frozen=True, kw_only=True):
 
     max_batch: int | Literal["unlimited"] | None
     max_context: int | Literal["unlimited"] | None
+    longest_sequence: int | Literal["unlimited"] | None
+    """Longest single sequence."""
+    min_tp: int | None
+    """Fewest tensor-parallel ranks that fit; None where none does or memory is unknown."""
+    largest_dtype: str | None
+    """Widest element format that fits."""
+    max_window: int | Literal["unlimited"] | None
+    """Largest window that fits if full layers had one; "unlimited" where they fit without."""
+    token_slack: int | None
+    """Tokens each sequence may still grow before its next block."""
 
 
 class StepPart(Struct, frozen=True, kw_only=True):
@@ -162,6 +205,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     block: int
     payload: PayloadPart
     per_rank: RankPart
+    stages: list[StagePart]
+    """Pipeline stages; empty for one."""
+    tp_strip: list[StripPart]
+    capacity: CapacityPart
     budget: BudgetPart
     limits: LimitsPart
     step: StepPart
@@ -198,12 +245,16 @@ def compose(scenario: Scenario) -> Answer:
     """Every number of ``scenario``."""
     tp = scenario.parallel.tp
     whole = payload(scenario.model, scenario.workload, scenario.storage)
-    rank = payload(scenario.model, scenario.workload, scenario.storage, tp=tp) if tp > 1 else whole
+    fullest = fullest_rank(scenario)
+    rank = payload(
+        fullest.model, fullest.workload, scenario.storage, tp=fullest.tp, dcp=fullest.dcp
+    )
     reserved = ideal.reserved_bytes(scenario)
     found = budget(scenario, reserved)
     step = roofline.step(scenario)
     filling = roofline.prefill(scenario)
     limits = solve.limits(scenario)
+    pool = capacity(scenario)
     formulas = _formulas(scenario, whole, found, step, limits)
     return Answer(
         model=scenario.model.name,
@@ -243,6 +294,22 @@ def compose(scenario: Scenario) -> Answer:
             state_bytes=rank.state_bytes,
             reserved_bytes=reserved,
         ),
+        stages=_stages(scenario),
+        tp_strip=[
+            StripPart(
+                tp=one.tp, rank_bytes=one.rank_bytes, total_bytes=one.total_bytes, fits=one.fits
+            )
+            for one in solve.tp_strip(scenario)
+        ],
+        capacity=CapacityPart(
+            block_bytes=pool.block_bytes,
+            blocks=pool.blocks,
+            blocks_per_sequence=pool.blocks_per_sequence,
+            tokens=pool.tokens,
+            concurrency=pool.concurrency,
+            concurrency_at_mean=pool.concurrency_at_mean,
+            concurrency_at_p95=pool.concurrency_at_p95,
+        ),
         budget=BudgetPart(
             device=scenario.device.name,
             device_source=scenario.device.source,
@@ -261,7 +328,15 @@ def compose(scenario: Scenario) -> Answer:
             spare_bytes=found.spare_bytes,
             verdict=found.verdict,
         ),
-        limits=LimitsPart(max_batch=limits.max_batch, max_context=limits.max_context),
+        limits=LimitsPart(
+            max_batch=limits.max_batch,
+            max_context=limits.max_context,
+            longest_sequence=limits.longest_sequence,
+            min_tp=limits.min_tp,
+            largest_dtype=limits.largest_dtype,
+            max_window=limits.max_window,
+            token_slack=limits.token_slack,
+        ),
         step=StepPart(
             kv_read_bytes=step.kv_read_bytes,
             kv_write_bytes=step.kv_write_bytes,
@@ -302,9 +377,26 @@ def compose(scenario: Scenario) -> Answer:
     )
 
 
+def _stages(scenario: Scenario) -> list[StagePart]:
+    if scenario.parallel.pp == 1:
+        return []
+    found = []
+    for layers in stage_layers(scenario):
+        model = stage_model(scenario.model, layers)
+        part = payload(
+            model, scenario.workload, scenario.storage, tp=scenario.parallel.attention_tp
+        )
+        found.append(
+            StagePart(layers=layers, bytes_per_token=part.bytes_per_token, bytes=part.bytes)
+        )
+    return found
+
+
 def _rank_kv_heads(scenario: Scenario) -> int | None:
     heads = {
-        -(-group.kv_heads // scenario.parallel.tp) if isinstance(group, FullAttention) else 1
+        -(-group.kv_heads // scenario.parallel.attention_tp)
+        if isinstance(group, FullAttention)
+        else 1
         for group in scenario.model.groups
         if isinstance(group, FullAttention | LatentAttention)
     }

@@ -10,6 +10,7 @@ from typing import Literal
 from kvtui.dtypes import ElementFormat, element_format
 from kvtui.sizing import weights
 from kvtui.sizing.formula import Formula
+from kvtui.sizing.rank import block_bytes, stage_layers
 from kvtui.spec import Band, Scenario
 from kvtui.units import format_gib
 
@@ -62,21 +63,42 @@ def weight_format(scenario: Scenario) -> ElementFormat:
 
 
 def weights_bytes(scenario: Scenario) -> int | None:
-    """Weights of the fullest rank: typed (divided over tp), else from the architecture."""
+    """Weights of the fullest rank: typed, stored in the file, or from the architecture.
+
+    Typed and stored figures are of the whole model and divided over all ranks; pipeline stages
+    are taken to hold equal shares by layers.
+    """
+    parallel, model = scenario.parallel, scenario.model
     typed = scenario.budget.weights_bytes
-    if typed is not None:
-        return -(-typed // scenario.parallel.tp)
-    if not scenario.model.parameters:
+    whole = typed if typed is not None else model.stored_weights_bytes
+    if whole is not None:
+        return -(-whole // parallel.ranks)
+    if not model.parameters:
         return None
-    return weights.stored_bytes(scenario.model, weight_format(scenario), tp=scenario.parallel.tp)
+    stored = weights.stored_bytes(
+        model,
+        weight_format(scenario),
+        tp=parallel.tp,
+        attention_tp=parallel.attention_tp,
+        ep=parallel.ep,
+    )
+    return -(-stored * max(stage_layers(scenario), default=0) // max(1, model.layers))
 
 
 def available_bytes(scenario: Scenario) -> int | None:
-    """What one rank has for its cache; None where its memory is unknown."""
+    """What one rank has for its cache: given directly, or what its memory leaves.
+
+    None where neither is known.
+    """
+    terms = scenario.budget
+    if terms.kv_blocks is not None:
+        size = block_bytes(scenario)
+        return None if size is None else terms.kv_blocks * size
+    if terms.kv_bytes is not None:
+        return terms.kv_bytes
     total = scenario.device.memory_bytes
     if total is None:
         return None
-    terms = scenario.budget
     usable = int(total * terms.utilization)
     overhead = terms.activations + terms.overhead
     return usable - (weights_bytes(scenario) or 0) - overhead.expected - terms.reserve_bytes

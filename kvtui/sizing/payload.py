@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kvtui.dtypes import ElementFormat, element_format
+from kvtui.dtypes import FORMATS, element_format
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.kinds import Lengths, Row, Stream, states, streams, term
 from kvtui.spec import LayerGroup, Model, Storage, Workload
@@ -59,7 +59,13 @@ class Payload:
 
 
 def payload(
-    model: Model, workload: Workload, storage: Storage, *, tp: int = 1, block: int = 1
+    model: Model,
+    workload: Workload,
+    storage: Storage,
+    *,
+    tp: int = 1,
+    block: int = 1,
+    dcp: int = 1,
 ) -> Payload:
     """The payload of ``workload`` under ``model``, of the fullest rank when ``tp`` is above 1.
 
@@ -69,27 +75,28 @@ def payload(
         storage: element format of the cache. Its block size is not used here.
         tp: tensor-parallel ranks; heads are split, latent and index rows are not.
         block: tokens per page; sequences are rounded up to whole pages.
+        dcp: context-parallel ranks over which tokens of full layers are split.
     """
-    kv, longest = storage.kv, workload.longest
+    longest = workload.longest
     parts = dict.fromkeys(("k", "v", "latent", "index"), 0)
     scales = state_total = per_sequence = per_token = per_step = 0
     groups = []
     for group in model.groups:
         group_bytes = group_state = group_token = 0
         for stream in streams(group):
-            values, metadata = _row_set_bytes(stream.rows, kv, tp)
+            values, metadata = _row_set_bytes(stream.rows, storage, tp)
             entry_bytes = (values + metadata) * group.layers
             if stream.constant:
                 held = stream.entries(longest) * entry_bytes
                 group_state += held * workload.batch
                 per_sequence += held
                 continue
-            entries = stored_entries(stream, workload, block)
+            entries = stored_entries(stream, workload, block, dcp)
             group_bytes += entries * entry_bytes
             scales += entries * metadata * group.layers
             for row in stream.rows:
-                parts[row.part] += entries * group.layers * _row_bytes(row, kv, tp)
-            per_sequence += _rounded(stream, longest, block) * entry_bytes
+                parts[row.part] += entries * group.layers * sum(_row_bytes(row, storage, tp))
+            per_sequence += _rounded(stream, longest, block, dcp) * entry_bytes
             group_token += int(_growth(stream, longest) * entry_bytes)
             per_step += sum(
                 int(_growth(stream, run.tokens) * entry_bytes) * run.count for run in workload.runs
@@ -116,24 +123,32 @@ def payload(
 
 
 def held_bytes(
-    model: Model, workload: Workload, storage: Storage, *, tp: int = 1, block: int = 1
+    model: Model,
+    workload: Workload,
+    storage: Storage,
+    *,
+    tp: int = 1,
+    block: int = 1,
+    dcp: int = 1,
 ) -> int:
     """Entries and state of ``payload`` alone, for searches that need nothing else."""
     total = 0
     for group in model.groups:
         for stream in streams(group):
-            values, metadata = _row_set_bytes(stream.rows, storage.kv, tp)
+            values, metadata = _row_set_bytes(stream.rows, storage, tp)
             entries = (
                 stream.entries(workload.longest) * workload.batch
                 if stream.constant
-                else stored_entries(stream, workload, block)
+                else stored_entries(stream, workload, block, dcp)
             )
             total += entries * (values + metadata) * group.layers
         total += group.layers * _state_bytes(group, tp) * workload.batch
     return total
 
 
-def read_bytes_per_step(model: Model, workload: Workload, storage: Storage, *, tp: int = 1) -> int:
+def read_bytes_per_step(
+    model: Model, workload: Workload, storage: Storage, *, tp: int = 1, dcp: int = 1
+) -> int:
     """Cache bytes one decode step must read once, state included.
 
     Shared prefixes are read once per sequence (only a cascade kernel would read them once).
@@ -141,8 +156,10 @@ def read_bytes_per_step(model: Model, workload: Workload, storage: Storage, *, t
     total = 0
     for group in model.groups:
         for stream in streams(group):
-            values, metadata = _row_set_bytes(stream.rows, storage.kv, tp)
-            entries = sum(stream.read(run.tokens) * run.count for run in workload.runs)
+            values, metadata = _row_set_bytes(stream.rows, storage, tp)
+            entries = sum(
+                _share(stream, stream.read(run.tokens), dcp) * run.count for run in workload.runs
+            )
             total += entries * (values + metadata) * group.layers
         total += group.layers * _state_bytes(group, tp) * workload.batch
     return total
@@ -158,7 +175,7 @@ def write_bytes_per_step(model: Model, workload: Workload, storage: Storage, *, 
         for stream in streams(group):
             if stream.constant or not stream.entries(workload.longest):
                 continue
-            values, metadata = _row_set_bytes(stream.rows, storage.kv, tp)
+            values, metadata = _row_set_bytes(stream.rows, storage, tp)
             per_token = Fraction(values + metadata, stream.tokens_per_entry)
             total += int(per_token * group.layers * workload.batch)
         total += group.layers * _state_bytes(group, tp) * workload.batch
@@ -191,19 +208,21 @@ def payload_formula(model: Model, workload: Workload, storage: Storage, result: 
     )
 
 
-def stored_entries(stream: Stream, workload: Workload, block: int = 1) -> int:
+def stored_entries(stream: Stream, workload: Workload, block: int = 1, dcp: int = 1) -> int:
     """Entries of all sequences, a shared prefix counted once, each part in whole blocks."""
     if not workload.shared_prefix:
-        return sum(_rounded(stream, run.tokens, block) * run.count for run in workload.runs)
+        return sum(_rounded(stream, run.tokens, block, dcp) * run.count for run in workload.runs)
     prefix = workload.shared_prefix // block * block
     own = 0
     shared: list[tuple[int, int]] = []
     for run in workload.runs:
         kept = stream.kept(run.tokens)
         beyond = sum(len(range(max(part.start, prefix), part.stop)) for part in kept)
-        own += _in_blocks(beyond // stream.tokens_per_entry, block) * run.count
+        mine = _share(stream, beyond // stream.tokens_per_entry, dcp)
+        own += _in_blocks(mine, block) * run.count
         shared += [(part.start, min(part.stop, prefix)) for part in kept if part.start < prefix]
-    return own + _in_blocks(_union_length(shared) // stream.tokens_per_entry, block)
+    common = _share(stream, _union_length(shared) // stream.tokens_per_entry, dcp)
+    return own + _in_blocks(common, block)
 
 
 def _union_length(spans: list[tuple[int, int]]) -> int:
@@ -215,8 +234,13 @@ def _union_length(spans: list[tuple[int, int]]) -> int:
     return covered
 
 
-def _rounded(stream: Stream, tokens: int, block: int) -> int:
-    return _in_blocks(stream.entries(tokens), block)
+def _rounded(stream: Stream, tokens: int, block: int, dcp: int) -> int:
+    return _in_blocks(_share(stream, stream.entries(tokens), dcp), block)
+
+
+def _share(stream: Stream, entries: int, dcp: int) -> int:
+    """Entries of the fullest context-parallel rank."""
+    return -(-entries // dcp) if stream.splits else entries
 
 
 def _in_blocks(entries: int, block: int) -> int:
@@ -230,18 +254,24 @@ def _growth(stream: Stream, tokens: int) -> Fraction:
     return Fraction(after - before, stream.tokens_per_entry)
 
 
-def _row_bytes(row: Row, kv: ElementFormat, tp: int) -> int:
-    return row.heads_per_rank(tp) * kv.row_bytes(row.width)
+def _row_bytes(row: Row, storage: Storage, tp: int) -> tuple[int, int]:
+    """Bytes of values and of scales of ``row``'s heads on one rank."""
+    kv = storage.v if row.part == "v" and storage.v is not None else storage.kv
+    tail = FORMATS[kv.tail] if kv.tail and row.tail else None
+    width = row.width - (row.tail if tail else 0)
+    kv.check_width("head width", width)
+    heads = row.heads_per_rank(tp)
+    apart = tail.row_bytes(row.tail) if tail else 0
+    return heads * (kv.value_bytes(width) + apart), heads * kv.scales_bytes(width)
 
 
-def _row_set_bytes(rows: Iterable[Row], kv: ElementFormat, tp: int) -> tuple[int, int]:
+def _row_set_bytes(rows: Iterable[Row], storage: Storage, tp: int) -> tuple[int, int]:
     """Bytes of values and of scales of one entry in one layer."""
     values = scales = 0
     for row in rows:
-        kv.check_width("head width", row.width)
-        heads = row.heads_per_rank(tp)
-        values += heads * kv.value_bytes(row.width)
-        scales += heads * kv.scales_bytes(row.width)
+        of_values, of_scales = _row_bytes(row, storage, tp)
+        values += of_values
+        scales += of_scales
     return values, scales
 
 

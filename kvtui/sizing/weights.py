@@ -43,14 +43,35 @@ def multiplied_parameters(model: Model) -> int:
     )
 
 
-def stored_bytes(model: Model, fmt: ElementFormat, tp: int = 1) -> int:
-    """Bytes of all weights in ``fmt`` on the fullest of ``tp`` ranks."""
+def stored_bytes(
+    model: Model, fmt: ElementFormat, tp: int = 1, *, attention_tp: int = 0, ep: int = 1
+) -> int:
+    """Bytes of all weights in ``fmt`` on the fullest of ``tp`` ranks.
+
+    Args:
+        model: parameter blocks.
+        fmt: element format of the weights.
+        tp: ranks that split matrices.
+        attention_tp: ranks that split attention where data parallelism leaves fewer; 0 is tp.
+        ep: ranks over which whole experts are spread; 1 splits each over tp.
+    """
     return sum(
-        _per_rank(_tensor_bytes(block, fmt) * block.copies, block, tp) for block in model.parameters
+        _per_rank(
+            _tensor_bytes(block, fmt) * block.copies, block, _split(block, tp, attention_tp, ep)
+        )
+        for block in model.parameters
     )
 
 
-def read_bytes_per_step(model: Model, fmt: ElementFormat, batch: int, tp: int = 1) -> int:
+def read_bytes_per_step(
+    model: Model,
+    fmt: ElementFormat,
+    batch: int,
+    tp: int = 1,
+    *,
+    attention_tp: int = 0,
+    ep: int = 1,
+) -> int:
     """Bytes of weights that one decode step of ``batch`` tokens reads, on one of ``tp`` ranks.
 
     Routed experts are read where at least one token goes: with k of E chosen evenly,
@@ -59,11 +80,12 @@ def read_bytes_per_step(model: Model, fmt: ElementFormat, batch: int, tp: int = 
     total = 0
     for index, block in enumerate(model.parameters):
         size = _tensor_bytes(block, fmt)
+        ranks = _split(block, tp, attention_tp, ep)
         if _looked_up(model, index):
             rows = min(batch, block.shape[0])
-            total += _per_rank(ceil(size * rows / block.shape[0]) * block.copies, block, tp)
+            total += _per_rank(ceil(size * rows / block.shape[0]) * block.copies, block, ranks)
         else:
-            total += _per_rank(ceil(size * expected_copies(block, batch)), block, tp)
+            total += _per_rank(ceil(size * expected_copies(block, batch)), block, ranks)
     return total
 
 
@@ -105,6 +127,13 @@ def _tensor_bytes(block: ParameterBlock, fmt: ElementFormat) -> int:
     if not rows:
         return (_VECTORS if fmt.group is not None else fmt).row_bytes(width)
     return prod(rows) * fmt.row_bytes(-(-width // fmt.row_multiple) * fmt.row_multiple)
+
+
+def _split(block: ParameterBlock, tp: int, attention_tp: int, ep: int) -> int:
+    """Ranks over which ``block`` is divided."""
+    if block.role == "attention" and attention_tp:
+        return attention_tp
+    return ep if block.role == "expert" and ep > 1 else tp
 
 
 def _per_rank(size: int, block: ParameterBlock, tp: int) -> int:

@@ -14,6 +14,7 @@ from kvtui.dtypes import element_format
 from kvtui.errors import InputError
 from kvtui.sources import config_json, presets
 from kvtui.sources.shape import SHAPE_FIELDS, reshaped, typed_groups
+from kvtui.sources.text_file import read_text
 from kvtui.spec import (
     Band,
     BudgetTerms,
@@ -53,6 +54,7 @@ class Request:
     head_dim: str | None = None
     v_head_dim: str | None = None
     window: str | None = None
+    full_layers: str | None = None
     sinks: str | None = None
     kv_lora_rank: str | None = None
     rope_dim: str | None = None
@@ -62,6 +64,7 @@ class Request:
     lengths: str | None = None
     shared_prefix: str | None = None
     dtype: str | None = None
+    v_dtype: str | None = None
     block: str | None = None
     state_dtype: str | None = None
     gpu: str | None = None
@@ -69,12 +72,19 @@ class Request:
     bandwidth: str | None = None
     flops: str | None = None
     tp: str | None = None
+    pp: str | None = None
+    pp_layers: str | None = None
+    dp_attention: str | None = None
+    dcp: str | None = None
+    ep: str | None = None
     weights: str | None = None
     weights_dtype: str | None = None
     activations: str | None = None
     overhead: str | None = None
     reserve: str | None = None
     utilization: str | None = None
+    kv_budget: str | None = None
+    kv_blocks: str | None = None
 
     def given(self) -> dict[str, str]:
         """The fields that were typed."""
@@ -102,27 +112,60 @@ def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenari
     for group in model.groups:
         if isinstance(group, FullAttention):
             storage.kv.check_width("head dim", group.k_width)
-            storage.kv.check_width("v head dim", group.v_width)
-    tp = count("tp", asked.tp or "1", high=4096)
+            (storage.v or storage.kv).check_width("v head dim", group.v_width)
+    parallel = _parallel(asked, model)
     device = _device(asked, detect, warnings)
     budget = _budget(asked, model, device)
     workload = _workload(asked)
-    warnings += _shape_warnings(model, workload, tp)
-    if budget.weights_bytes is None and not model.parameters and device.memory_bytes is not None:
+    warnings += _shape_warnings(model, workload, parallel.attention_tp)
+    warnings += _suffix_warnings(asked)
+    unknown = budget.weights_bytes is None and model.stored_weights_bytes is None
+    if unknown and not model.parameters and device.memory_bytes is not None:
         warnings.append("Weights are unknown and counted as nothing; give --weights SIZE.")
     return Scenario(
         model=model,
         workload=workload,
         storage=storage,
-        parallel=Parallel(tp=tp),
+        parallel=parallel,
         device=device,
         budget=budget,
         warnings=(*model.warnings, *dict.fromkeys(warnings)),
     )
 
 
+def _parallel(asked: Request, model: Model) -> Parallel:
+    """How the model is spread; every figure checked against what it must divide."""
+    tp = count("tp", asked.tp or "1", high=4096)
+    pp = count("pp", asked.pp or "1", high=max(1, min(4096, model.layers)))
+    stages: tuple[int, ...] = ()
+    if asked.pp_layers is not None:
+        stages = tuple(count("pp layers", part) for part in asked.pp_layers.split(","))
+        if sum(stages) != model.layers or (asked.pp is not None and len(stages) != pp):
+            raise InputError(
+                "pp layers", asked.pp_layers, f"{model.layers} layers in all, one figure a stage"
+            )
+        pp = len(stages)
+    dp = count("dp attention", asked.dp_attention or "1", high=tp)
+    if tp % dp:
+        raise InputError("dp attention", dp, f"a divisor of tp ({tp})")
+    return Parallel(
+        tp=tp,
+        pp=pp,
+        stage_layers=stages,
+        dp_attention=dp,
+        dcp=count("dcp", asked.dcp or "1", high=4096),
+        ep=count("ep", asked.ep or "1", high=tp),
+    )
+
+
 def sequence_runs(text: str) -> tuple[SequenceRun, ...]:
-    """Lengths such as ``6000*20,3000*4``: 20 sequences of 6,000 tokens and 4 of 3,000."""
+    """Lengths such as ``6000*20,3000*4``: 20 sequences of 6,000 tokens and 4 of 3,000.
+
+    The path of a text file stands for the lengths in it, separated by commas or white space.
+    """
+    path = Path(text)
+    if "/" in text or path.suffix in (".txt", ".csv", ".lengths"):
+        text = ",".join(read_text(path).replace(",", " ").split())
     runs = []
     for part in text.split(","):
         tokens, star, number = part.partition("*")
@@ -205,7 +248,8 @@ def _workload(asked: Request) -> Workload:
     else:
         runs = (
             SequenceRun(
-                count("context", _required(asked, "context")), count("batch", asked.batch or "1")
+                token_count("context", _required(asked, "context")),
+                count("batch", asked.batch or "1"),
             ),
         )
     return Workload(
@@ -225,6 +269,7 @@ def _required(asked: Request, name: str) -> str:
 def _storage(asked: Request) -> Storage:
     return Storage(
         kv=element_format("dtype", asked.dtype or _DEFAULT_DTYPE),
+        v=None if asked.v_dtype is None else element_format("v dtype", asked.v_dtype),
         block=count("block", asked.block or "1"),
     )
 
@@ -269,6 +314,8 @@ def _budget(asked: Request, model: Model, device: Device) -> BudgetTerms:
         activations=_typed_band("activations", asked.activations) or activations,
         overhead=_typed_band("overhead", asked.overhead) or overhead,
         reserve_bytes=parse_bytes("reserve", asked.reserve or "0"),
+        kv_bytes=None if asked.kv_budget is None else parse_bytes("kv budget", asked.kv_budget),
+        kv_blocks=None if asked.kv_blocks is None else count("kv blocks", asked.kv_blocks, low=0),
     )
 
 
@@ -286,6 +333,21 @@ def _band(table: Mapping[str, int | str], *, hidden_size: int | None) -> Band:
         scaled = int(table["expected_tokens"]) * int(table["expected_coefficient"]) * hidden_size
         expected = min(max(scaled, low), high)
     return Band(low, expected, high, str(table["source"]))
+
+
+def _suffix_warnings(asked: Request) -> list[str]:
+    """A context typed with K or M is read in powers of 1024, and said to be."""
+    text = (asked.context or "").strip()
+    if text[-1:].lower() not in ("k", "m"):
+        return []
+    return [f"Context {text} is read as {token_count('context', text):,} tokens: K is 1024."]
+
+
+def token_count(field: str, text: str) -> int:
+    """Tokens in ``text``; the suffixes K and M are powers of 1024, as contexts are named."""
+    factor = {"k": 1024, "m": 1024**2}.get(text.strip()[-1:].lower(), 1)
+    number = count(field, text.strip()[:-1] if factor > 1 else text)
+    return count(field, number * factor)
 
 
 def _shape_warnings(model: Model, workload: Workload, tp: int) -> list[str]:

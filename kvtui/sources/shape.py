@@ -27,6 +27,7 @@ SHAPE_FIELDS: Final = (
     "head_dim",
     "v_head_dim",
     "window",
+    "full_layers",
     "sinks",
     "kv_lora_rank",
     "rope_dim",
@@ -42,7 +43,16 @@ def typed_groups(shape: Mapping[str, str]) -> tuple[LayerGroup, ...]:
     q_heads = _optional(shape, "q_heads")
     if kind == "mla":
         return (_latent(shape, layers, q_heads, None),)
-    return (_attention(kind, shape, layers, q_heads, None),)
+    full_layers = _optional(shape, "full_layers", low=0)
+    if not full_layers:
+        return (_attention(kind, shape, layers, q_heads, None),)
+    if full_layers >= layers:
+        raise InputError("full layers", full_layers, f"0 to {layers - 1}, with the rest windowed")
+    plain = {name: value for name, value in shape.items() if name not in ("window", "attention")}
+    return (
+        _attention(None, plain, full_layers, q_heads, None),
+        _attention(kind or "window", shape, layers - full_layers, q_heads, None),
+    )
 
 
 def reshaped(groups: tuple[LayerGroup, ...], shape: Mapping[str, str]) -> tuple[LayerGroup, ...]:

@@ -25,6 +25,8 @@ class Row:
     width: int
     sharded: bool
     """Heads are split over tensor-parallel ranks; otherwise every rank holds them all."""
+    tail: int = 0
+    """Last columns that some formats keep apart (the rotary part of a latent row)."""
 
     def heads_per_rank(self, tp: int) -> int:
         """Heads of the fullest of ``tp`` ranks; at least one (vLLM: max(1, Hkv // tp))."""
@@ -44,6 +46,8 @@ class Stream:
     """Tokens that share one entry (compressed caches)."""
     constant: bool = False
     """Set once per sequence and independent of its length."""
+    splits: bool = False
+    """Tokens may be split over context-parallel ranks (vLLM asserts dcp 1 for windows)."""
 
     def entries(self, tokens: int) -> int:
         """Entries held at that length."""

@@ -38,7 +38,7 @@ def head_term(group: FullAttention, lengths: Lengths, bound: str = "", limit: st
 
 @streams.register
 def _(group: FullAttention) -> tuple[Stream, ...]:
-    return (Stream(rows(group), everything, lambda tokens: tokens),)
+    return (Stream(rows(group), everything, lambda tokens: tokens, splits=True),)
 
 
 @attention_flops.register

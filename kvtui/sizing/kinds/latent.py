@@ -19,7 +19,8 @@ from kvtui.spec import IndexedLatent, LatentAttention
 
 
 def _row(group: LatentAttention) -> Row:
-    return Row("latent", 1, group.kv_lora_rank + group.rope_dim, sharded=False)
+    width = group.kv_lora_rank + group.rope_dim
+    return Row("latent", 1, width, sharded=False, tail=group.rope_dim)
 
 
 def _flops_per_key(group: LatentAttention) -> int | None:
@@ -35,15 +36,15 @@ def _attended(group: IndexedLatent, tokens: int) -> int:
 
 @streams.register
 def _(group: LatentAttention) -> tuple[Stream, ...]:
-    return (Stream((_row(group),), everything, lambda tokens: tokens),)
+    return (Stream((_row(group),), everything, lambda tokens: tokens, splits=True),)
 
 
 @streams.register
 def _(group: IndexedLatent) -> tuple[Stream, ...]:
     index = Row("index", 1, group.index_width, sharded=False)
     return (
-        Stream((_row(group),), everything, lambda tokens: _attended(group, tokens)),
-        Stream((index,), everything, lambda tokens: tokens),
+        Stream((_row(group),), everything, lambda tokens: _attended(group, tokens), splits=True),
+        Stream((index,), everything, lambda tokens: tokens, splits=True),
     )
 
 
