@@ -89,6 +89,7 @@ FORMATS: Final = {
         ElementFormat(
             "int4", 4, 32, 4, 2, "KIVI (arXiv:2402.02750): groups of 32 with fp16 scale and zero"
         ),
+        ElementFormat("fp4", 4, None, 0, 2, "OCP E2M1 with one scale a tensor, none stored"),
         _ggml("q8_0", 8, 34),
         _ggml("q6_0", 6, 26),
         _ggml("q5_1", 5, 24),

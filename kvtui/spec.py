@@ -181,6 +181,8 @@ class Model:
 
     name: str
     groups: tuple[LayerGroup, ...]
+    family: str = ""
+    """``model_type`` of a config.json; empty for a typed shape."""
     hidden_size: int | None = None
     """Width of the residual stream; None when only a shape was typed."""
     trained_context: int | None = None

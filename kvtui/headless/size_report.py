@@ -18,6 +18,7 @@ def size_report(answer: Answer, *, explain: bool = False) -> str:
     sections = [
         _title(answer),
         _payload(answer),
+        _reservations(answer),
         _budget(answer),
         _speed(answer),
         _levers(answer),
@@ -75,6 +76,18 @@ def _payload(answer: Answer) -> list[str]:
             )
         )
     return rows
+
+
+def _reservations(answer: Answer) -> list[str]:
+    return [
+        _row(
+            "as " + one.runtime,
+            f"{format_bytes(one.bytes)}"
+            + (f" ({one.version}): {'; '.join(one.differences)}" if one.differences else ""),
+        )
+        for one in answer.reservations
+        if one.more_bytes or one.differences
+    ]
 
 
 def _budget(answer: Answer) -> list[str]:

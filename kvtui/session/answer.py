@@ -10,7 +10,7 @@ import msgspec
 
 from kvtui import roofline, solve
 from kvtui.capacity import capacity
-from kvtui.runtimes import ideal
+from kvtui.runtimes import ideal, reservations
 from kvtui.sizing.budget import Budget, Verdict, budget, budget_formula
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.payload import SEED, Payload, payload, payload_formula
@@ -73,6 +73,16 @@ class StripPart(Struct, frozen=True, kw_only=True):
     total_bytes: int
     """Over all ranks, replicas included."""
     fits: bool | None
+
+
+class ReservationPart(Struct, frozen=True, kw_only=True):
+    """What one runtime would take, on the fullest rank."""
+
+    runtime: str
+    version: str
+    bytes: int
+    more_bytes: int
+    differences: list[str]
 
 
 class CapacityPart(Struct, frozen=True, kw_only=True):
@@ -209,6 +219,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Pipeline stages; empty for one."""
     tp_strip: list[StripPart]
     capacity: CapacityPart
+    reservations: list[ReservationPart]
     budget: BudgetPart
     limits: LimitsPart
     step: StepPart
@@ -310,6 +321,16 @@ def compose(scenario: Scenario) -> Answer:
             concurrency_at_mean=pool.concurrency_at_mean,
             concurrency_at_p95=pool.concurrency_at_p95,
         ),
+        reservations=[
+            ReservationPart(
+                runtime=one.runtime,
+                version=one.version,
+                bytes=one.bytes,
+                more_bytes=one.more_bytes,
+                differences=list(one.differences),
+            )
+            for one in reservations(scenario)
+        ],
         budget=BudgetPart(
             device=scenario.device.name,
             device_source=scenario.device.source,

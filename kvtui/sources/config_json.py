@@ -72,6 +72,7 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
     return Model(
         name=name,
         groups=draft.groups,
+        family=read_facts.text("model_type") or "",
         hidden_size=read_facts.hidden,
         trained_context=read_facts.optional(*_CONTEXT, high=CONTEXT_MAX),
         parameters=kept_blocks(read_facts, draft.parameters),
