@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
+from kvtui.sizing.kinds import states
 from kvtui.sizing.rank import block_bytes, fullest_rank
 from kvtui.spec import Scenario, SequenceRun
 
@@ -44,11 +45,13 @@ def capacity(scenario: Scenario) -> Capacity:
         return Capacity(size, None, per_sequence, None, None, None, None)
     at_once = _concurrency(scenario, longest, available)
     blocks = available // size if size else None
+    stateless = not any(states(group) for group in scenario.model.groups)
+    whole_blocks = blocks is not None and stateless
     return Capacity(
         block_bytes=size,
         blocks=blocks,
         blocks_per_sequence=per_sequence,
-        tokens=blocks * block * parallel.dcp if blocks is not None else int(at_once * longest),
+        tokens=(blocks or 0) * block * parallel.dcp if whole_blocks else int(at_once * longest),
         concurrency=at_once,
         concurrency_at_mean=_concurrency(
             scenario, max(1, round(workload.tokens / workload.batch)), available

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kvtui import roofline
-from kvtui.dtypes import FORMATS
-from kvtui.errors import InputError
+from kvtui.dtypes import FORMATS, ElementFormat
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
+from kvtui.sizing.kinds import streams
 from kvtui.spec import (
     FullAttention,
     LayerGroup,
@@ -135,15 +135,22 @@ def _largest_dtype(scenario: Scenario, available: int) -> str | None:
     kv = scenario.storage.kv
     for name in (kv.name, *_DTYPE_LADDER):
         one = FORMATS[name]
-        if one.bits_per_value > kv.bits_per_value:
+        if one.bits_per_value > kv.bits_per_value or not _packs(scenario, one):
             continue
         moved = replace(scenario, storage=replace(scenario.storage, kv=one, v=None))
-        try:
-            if ideal.reserved_bytes(moved) <= available:
-                return name
-        except InputError:
-            continue  # a head width this format cannot pack
+        if ideal.reserved_bytes(moved) <= available:
+            return name
     return None
+
+
+def _packs(scenario: Scenario, smaller: ElementFormat) -> bool:
+    """Every row of the model has a width that ``smaller`` can pack."""
+    return all(
+        row.width % smaller.row_multiple == 0
+        for group in scenario.model.groups
+        for stream in streams(group)
+        for row in stream.rows
+    )
 
 
 def _largest_window(scenario: Scenario, available: int) -> Limit:
@@ -243,8 +250,8 @@ def _formats(scenario: Scenario, _available: int | None, _now: int) -> Iterator[
     names = ("bf16", *_QUARTER_FORMATS) if kv.value_bits > 16 else _QUARTER_FORMATS
     for name in names:
         smaller = FORMATS[name]
-        if smaller.bits_per_value < kv.bits_per_value:
-            storage = replace(scenario.storage, kv=smaller)
+        if smaller.bits_per_value < kv.bits_per_value and _packs(scenario, smaller):
+            storage = replace(scenario.storage, kv=smaller, v=None)
             yield (
                 "dtype",
                 f"dtype {kv.name} → {name}",

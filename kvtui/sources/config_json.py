@@ -15,6 +15,7 @@ from kvtui.errors import InputError, SourceError
 from kvtui.sources.draft import Draft
 from kvtui.sources.facts import CONTEXT_MAX, Facts
 from kvtui.sources.families import family, known_types, stateful_field
+from kvtui.sources.families.by_list import has_state, interval_only, shared_by_list
 from kvtui.sources.formats import kept_blocks, weights_format
 from kvtui.sources.nested import decoder_fields
 from kvtui.sources.text_file import read_text
@@ -63,18 +64,26 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
     Raises:
         InputError: a field is missing or cannot be used; names field, value and range.
     """
-    fields, defaults = decoder_fields(facts)
+    fields, defaults, part = decoder_fields(facts)
     read_facts = Facts(fields, defaults)
+    if part:
+        read_facts.warn(part)
     draft = Draft(read_facts)
+    _require_the_least(read_facts)
     _lay_out(draft)
     weights = weights_format(read_facts)
+    missing = read_facts.missing_for_weights
+    if missing:
+        read_facts.warn(
+            f"{', '.join(missing)} not in the file: the cache is sized, the weights are unknown."
+        )
     _note_what_is_left_out(read_facts)
     return Model(
         name=name,
         groups=draft.groups,
         family=read_facts.text("model_type") or "",
-        hidden_size=read_facts.hidden,
-        trained_context=read_facts.optional(*_CONTEXT, high=CONTEXT_MAX),
+        hidden_size=None if "hidden_size" in missing else read_facts.hidden,
+        trained_context=_trained_context(read_facts),
         parameters=kept_blocks(read_facts, draft.parameters),
         weights_format=weights,
         source=_text(facts, "source", "config.json"),
@@ -83,11 +92,50 @@ def model(facts: Mapping[str, object], *, name: str) -> Model:
     )
 
 
+def _require_the_least(facts: Facts) -> None:
+    """Name everything at once that no decoder can be without."""
+    least = (
+        ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+        ("hidden_size", "n_embd", "d_model", "dim", "head_dim", "kv_lora_rank"),
+        ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    )
+    named = facts.text("model_type")
+    if facts.defaults:
+        return
+    missing = [names[0] for names in least if not facts.has(*names)]
+    if len(missing) == len(least) or (missing and not named):
+        raise InputError(", ".join(missing), None, "given in a decoder's config.json")
+
+
+def _trained_context(facts: Facts) -> int | None:
+    """Longest context the file says the model reaches, rope scaling applied once.
+
+    With an original length the scaled one is original x factor, which some files already state;
+    without one, linear and dynamic scaling multiply the stated length.
+    """
+    stated = facts.optional(*_CONTEXT, high=CONTEXT_MAX)
+    scaling = facts.table("rope_scaling") or facts.table("rope_parameters")
+    factor = scaling.get("factor")
+    if stated is None or not isinstance(factor, int | float) or not 1 <= factor <= 2**20:
+        return stated
+    original = scaling.get("original_max_position_embeddings")
+    if isinstance(original, int) and original > 0:
+        return max(stated, int(original * factor))
+    kind = scaling.get("rope_type") or scaling.get("type")
+    return int(stated * factor) if kind in ("linear", "dynamic") else stated
+
+
 def _lay_out(draft: Draft) -> None:
     """Add the layers of the file's family, or of the nearest one for an unknown type."""
     facts = draft.facts
     model_type = facts.text("model_type")
     found = family(model_type)
+    if found is None and facts.has("kv_source_layer_ids"):
+        shared_by_list(draft)
+        return
+    if found is None and facts.has("full_attention_interval") and not has_state(draft):
+        interval_only(draft)
+        return
     if found is None:
         if (field := stateful_field(draft)) is not None:
             raise InputError(
@@ -96,6 +144,8 @@ def _lay_out(draft: Draft) -> None:
                 f"one of {', '.join(known_types())} for a model with {field}",
             )
         nearest = "deepseek_v3" if facts.has("kv_lora_rank") else None
+        if nearest is None:
+            nearest = "gemma4" if facts.has("global_head_dim") else None
         if nearest is None:
             nearest = "mixtral" if facts.has("num_local_experts", "num_experts") else "llama"
         found = family(nearest)

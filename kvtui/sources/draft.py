@@ -31,7 +31,7 @@ class Draft:
     @property
     def parameters(self) -> tuple[ParameterBlock, ...]:
         """Equal blocks counted together; empty where the weights are not known."""
-        if not self.weights_known:
+        if not self.weights_known or self.facts.missing_for_weights:
             return ()
         return tuple(
             ParameterBlock(

@@ -28,6 +28,24 @@ _KV_HEADS: Final = (
 """Names of the number of KV heads (vLLM ``model_arch_config_convertor.py``)."""
 
 
+_WEIGHTS_ONLY: Final = frozenset(
+    {
+        "vocab_size",
+        "intermediate_size",
+        "moe_intermediate_size",
+        "shared_expert_intermediate_size",
+        "expert_intermediate_size",
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "num_local_experts",
+        "num_experts",
+        "n_routed_experts",
+        "q_lora_rank",
+    }
+)
+"""Fields that weights depend on and the cache does not; without them only weights are unknown."""
+
+
 class Facts:
     """The fields of one decoder, with the warnings that reading them gives rise to."""
 
@@ -36,6 +54,8 @@ class Facts:
         self.fields = fields
         self.defaults = defaults
         self.warnings: list[str] = []
+        self.missing_for_weights: list[str] = []
+        """Fields whose absence leaves the weights unknown and the cache known."""
         self._numbers: dict[tuple[object, ...], int | None] = {}
         self._lists: dict[tuple[object, ...], list[int]] = {}
 
@@ -81,7 +101,13 @@ class Facts:
         value = self.optional(*names, low=low, high=high)
         if value is None:
             value = default
-        return _whole(names[0], None, low, high) if value is None else value
+        if value is not None:
+            return value
+        if names[0] in _WEIGHTS_ONLY:
+            if names[0] not in self.missing_for_weights:
+                self.missing_for_weights.append(names[0])
+            return max(1, low)
+        return _whole(names[0], None, low, high)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """A true or false field."""
@@ -152,8 +178,13 @@ class Facts:
 
     @property
     def hidden(self) -> int:
-        """Width of the residual stream."""
-        return self.count("hidden_size", "n_embd", "d_model", "dim")
+        """Width of the residual stream; the cache needs it only where heads have no width."""
+        names = ("hidden_size", "n_embd", "d_model", "dim")
+        if not self.has(*names) and not self.defaults and self.has("head_dim", "kv_lora_rank"):
+            if names[0] not in self.missing_for_weights:
+                self.missing_for_weights.append(names[0])
+            return 1
+        return self.count(*names)
 
     @property
     def q_heads(self) -> int:

@@ -11,6 +11,8 @@ from typing import Final
 from kvtui.errors import InputError
 
 _NESTED: Final = ("text_config", "llm_config", "language_config")
+_OUTER: Final = ("thinker_config",)
+"""Parts that hold a text decoder of their own (omni models: thinker before talker)."""
 _FROM_ROOT: Final = (
     "torch_dtype",
     "dtype",
@@ -52,16 +54,30 @@ _CLASS_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
 
 def decoder_fields(
     facts: Mapping[str, object],
-) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """The decoder's own fields, and the class defaults of what a nested config leaves out."""
+) -> tuple[Mapping[str, object], Mapping[str, object], str]:
+    """The decoder's own fields, class defaults of what is left out, and which part it is.
+
+    The last is a sentence where the file holds more than one language part, else empty.
+    """
+    for name in _OUTER:
+        outer = facts.get(name)
+        if isinstance(outer, dict):
+            fields, defaults, _ = decoder_fields({**_root(facts), **outer})
+            others = [one for one in facts if one.endswith("_config") and one != name]
+            apart = f"; {', '.join(others)} not counted" if others else ""
+            return fields, defaults, f"{name} is the part that is sized{apart}."
     for name in _NESTED:
         inner = facts.get(name)
         if inner is None:
             continue
         if not isinstance(inner, dict):
             raise InputError(name, type(inner).__name__, "an object")
-        kept = {one: facts[one] for one in _FROM_ROOT if facts.get(one) is not None}
         stated = {key: value for key, value in inner.items() if value is not None}
-        fields = {**kept, **stated}
-        return fields, _CLASS_DEFAULTS.get(str(fields.get("model_type")), {})
-    return facts, {}
+        fields = {**_root(facts), **stated}
+        return fields, _CLASS_DEFAULTS.get(str(fields.get("model_type")), {}), ""
+    return facts, {}, ""
+
+
+def _root(facts: Mapping[str, object]) -> dict[str, object]:
+    """What a nested part takes from the root of the file."""
+    return {one: facts[one] for one in _FROM_ROOT if facts.get(one) is not None}
