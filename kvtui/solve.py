@@ -29,6 +29,7 @@ Limit = int | Unlimited | None
 
 _QUARTER_FORMATS: Final = ("fp8", "int4")
 _TP_STEPS: Final = (2, 4, 8, 16)
+_PAIRS: Final = 6
 _DTYPE_LADDER: Final = ("bf16", "fp8", "q8_0", "int8", "int4", "q4_0")
 
 # Prices: support-desk lesson, section 8 (means, effect, cost) and 5.4 (decision).
@@ -190,6 +191,31 @@ def levers(scenario: Scenario) -> tuple[Lever, ...]:
         if best is not None:
             found.append(best)
     return tuple(found)
+
+
+def lever_pairs(scenario: Scenario) -> tuple[Lever, ...]:
+    """Two moves that fit together, for when no single one does; at most one a pair of kinds."""
+    available = budget.available_bytes(scenario)
+    now = ideal.reserved_bytes(scenario)
+    if available is None or now <= available or any(one.fits for one in levers(scenario)):
+        return ()
+    found: dict[tuple[str, str], Lever] = {}
+    for moves in (_heads, _formats, _ranks, _batches):
+        for name, change, fields, moved, price in moves(scenario, available, now):
+            for second in levers(moved):
+                kinds = (name, second.name)
+                if second.fits and second.name != name and kinds not in found:
+                    found[kinds] = Lever(
+                        f"{name} + {second.name}",
+                        f"{change}, {second.change}",
+                        (*fields, *second.fields),
+                        now - ideal.reserved_bytes(moved) + second.saves_bytes,
+                        True,
+                        second.step_ms,
+                        f"{price}; {second.price}",
+                    )
+    pairs = sorted(found.values(), key=lambda one: one.name)
+    return tuple(pairs[:_PAIRS])
 
 
 Move = tuple[str, str, tuple[tuple[str, str], ...], Scenario, str]

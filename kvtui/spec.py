@@ -216,6 +216,10 @@ class Workload:
 
     runs: tuple[SequenceRun, ...]
     shared_prefix: int = 0
+    lookahead: int = 0
+    """Slots each sequence reserves for speculated tokens."""
+    in_flight: int = 0
+    """Tokens of prompts being prefilled beside the sequences; they hold K/V as well."""
     name: str = "typed"
 
     def __post_init__(self) -> None:
@@ -356,6 +360,8 @@ class Scenario:
     parallel: Parallel = field(default_factory=Parallel)
     device: Device = Device(name="none given")
     budget: BudgetTerms = field(default_factory=BudgetTerms)
+    draft: Model | None = None
+    """Speculative draft model, resident beside the target: its own cache and weights."""
     warnings: tuple[str, ...] = ()
 
 

@@ -42,7 +42,7 @@ def _title(answer: Answer) -> list[str]:
 
 
 def _row(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{text}"
+    return f"{label:<{_LABEL - 1}} {text}"
 
 
 def _payload(answer: Answer) -> list[str]:

@@ -11,12 +11,12 @@ import msgspec
 from kvtui import roofline, solve
 from kvtui.capacity import capacity
 from kvtui.runtimes import ideal, reservations
-from kvtui.sizing.budget import Budget, Verdict, budget, budget_formula
-from kvtui.sizing.formula import Formula
-from kvtui.sizing.payload import SEED, Payload, payload, payload_formula
+from kvtui.session.explanations import explanations
+from kvtui.sizing.budget import Verdict, budget
+from kvtui.sizing.payload import payload
 from kvtui.sizing.rank import fullest_rank, stage_layers, stage_model
 from kvtui.spec import FullAttention, LatentAttention, Scenario
-from kvtui.units import format_bytes, format_count
+from kvtui.units import format_bytes
 
 SIZE_SCHEMA: Final = "kvtui.size/1"
 
@@ -266,7 +266,7 @@ def compose(scenario: Scenario) -> Answer:
     filling = roofline.prefill(scenario)
     limits = solve.limits(scenario)
     pool = capacity(scenario)
-    formulas = _formulas(scenario, whole, found, step, limits)
+    formulas = explanations(scenario, whole, found, step, filling, limits, pool)
     return Answer(
         model=scenario.model.name,
         model_source=scenario.model.source,
@@ -387,7 +387,7 @@ def compose(scenario: Scenario) -> Answer:
                 step_ms=lever.step_ms,
                 price=lever.price,
             )
-            for lever in solve.levers(scenario)
+            for lever in (*solve.levers(scenario), *solve.lever_pairs(scenario))
         ],
         formula=str(formulas[0]),
         explain=[
@@ -422,45 +422,3 @@ def _rank_kv_heads(scenario: Scenario) -> int | None:
         if isinstance(group, FullAttention | LatentAttention)
     }
     return heads.pop() if len(heads) == 1 else None
-
-
-def _formulas(
-    scenario: Scenario, whole: Payload, found: Budget, step: roofline.Step, limits: solve.Limits
-) -> list[Formula]:
-    longest = scenario.workload.longest
-    return [
-        payload_formula(scenario.model, scenario.workload, scenario.storage, whole.bytes),
-        Formula(
-            "payload.bytes_per_token",
-            "payload(T+1) − payload(T), one sequence",
-            f"at T = {longest:,}: {whole.bytes_per_token:,} B",
-            SEED,
-        ),
-        Formula(
-            "payload.bytes_per_step",
-            "Σ over sequences of bytes per token",
-            f"{scenario.workload.batch} sequences: {whole.bytes_per_step:,} B",
-            SEED,
-        ),
-        budget_formula(found, scenario.device.source),
-        Formula(
-            "budget.spare_bytes",
-            "available − reserved by the cache, per rank",
-            f"{format_bytes(found.available_bytes)} − {format_bytes(found.reservation_bytes)} = "
-            f"{format_bytes(found.spare_bytes)}",
-            "support-desk lesson 0 and 5.4",
-        ),
-        Formula(
-            "limits.max_batch",
-            "largest B with reserved(B, T) ≤ available",
-            f"B = {format_count(limits.max_batch)} at T = {longest:,}",
-            "search on the monotone reservation curve",
-        ),
-        Formula(
-            "limits.max_context",
-            "largest T with reserved(B, T) ≤ available",
-            f"T = {format_count(limits.max_context)} at B = {scenario.workload.batch:,}",
-            "search on the monotone reservation curve",
-        ),
-        roofline.step_formula(step, scenario),
-    ]

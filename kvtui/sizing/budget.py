@@ -63,7 +63,19 @@ def weight_format(scenario: Scenario) -> ElementFormat:
 
 
 def weights_bytes(scenario: Scenario) -> int | None:
-    """Weights of the fullest rank: typed, stored in the file, or from the architecture.
+    """Weights of the fullest rank, a draft model's included; None where they are unknown."""
+    own = _own_weights_bytes(scenario)
+    draft = scenario.draft
+    if draft is None or own is None:
+        return own
+    drafted = weights.stored_bytes(
+        draft, element_format("weights dtype", draft.weights_format), tp=scenario.parallel.tp
+    )
+    return own + drafted
+
+
+def _own_weights_bytes(scenario: Scenario) -> int | None:
+    """Weights of the model itself: typed, stored in the file, or from the architecture.
 
     Typed and stored figures are of the whole model and divided over all ranks; pipeline stages
     are taken to hold equal shares by layers.

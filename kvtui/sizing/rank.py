@@ -24,16 +24,27 @@ class Rank:
     tp: int
     """Ranks that share the heads of one sequence."""
     dcp: int
+    draft: Model | None = None
+    """A draft model is held whole by every stage that speculates."""
 
     def reserved_bytes(self, scenario: Scenario) -> int:
-        """Entries in whole blocks and states, on this rank."""
-        return held_bytes(
-            self.model,
-            self.workload,
-            scenario.storage,
-            tp=self.tp,
-            block=scenario.storage.block,
-            dcp=self.dcp,
+        """Entries in whole blocks and states, on this rank.
+
+        With speculation each sequence reserves its lookahead slots, and a draft model keeps a
+        cache of its own; prompts in flight hold their tokens too.
+        """
+        workload = _reserving(self.workload)
+        return sum(
+            held_bytes(
+                model,
+                workload,
+                scenario.storage,
+                tp=self.tp,
+                block=scenario.storage.block,
+                dcp=self.dcp,
+            )
+            for model in (self.model, self.draft)
+            if model is not None
         )
 
 
@@ -45,6 +56,7 @@ def fullest_rank(scenario: Scenario) -> Rank:
         _share_of(scenario.workload, parallel.dp_attention),
         parallel.attention_tp,
         parallel.dcp,
+        scenario.draft,
     )
 
 
@@ -86,6 +98,18 @@ def stage_model(model: Model, layers: int) -> Model:
         replace(group, layers=-(-group.layers * layers // model.layers)) for group in model.groups
     )
     return replace(model, groups=groups)
+
+
+def _reserving(workload: Workload) -> Workload:
+    """``workload`` with its lookahead slots and the prompts in flight as sequences."""
+    if not workload.lookahead and not workload.in_flight:
+        return workload
+    runs = [SequenceRun(run.tokens + workload.lookahead, run.count) for run in workload.runs]
+    prefix = workload.shared_prefix
+    if workload.in_flight:
+        runs.append(SequenceRun(workload.in_flight, 1))
+        prefix = min(prefix, workload.in_flight)
+    return replace(workload, runs=tuple(runs), shared_prefix=prefix)
 
 
 def _share_of(workload: Workload, ranks: int) -> Workload:

@@ -38,8 +38,9 @@ from kvtui.units import (
 )
 
 _MACHINE_FIELDS: Final = ("memory", "bandwidth", "flops")
-_LENGTH_FIELDS: Final = ("batch", "context", "lengths")
 _DEFAULT_DTYPE: Final = "bf16"
+_SHARES: Final = 64
+"""Different lengths that a spread is made of at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Request:
     context: str | None = None
     lengths: str | None = None
     shared_prefix: str | None = None
+    mean: str | None = None
+    p95: str | None = None
+    lookahead: str | None = None
+    in_flight: str | None = None
+    draft: str | None = None
     dtype: str | None = None
     v_dtype: str | None = None
     block: str | None = None
@@ -129,6 +135,7 @@ def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenari
         parallel=parallel,
         device=device,
         budget=budget,
+        draft=None if asked.draft is None else _named_model(asked.draft),
         warnings=(*model.warnings, *dict.fromkeys(warnings)),
     )
 
@@ -239,12 +246,42 @@ def _named_model(name: str) -> Model:
     return config_json.model(facts, name=str(facts.get("name", name)))
 
 
+def spread_runs(mean: int, p95: int, batch: int) -> tuple[SequenceRun, ...]:
+    """``batch`` lengths of a log-normal spread with this mean and 95th percentile.
+
+    Lengths are the middles of equal shares of the distribution; request lengths are commonly
+    near log-normal. Raises ``InputError`` where no log-normal has these two figures.
+    """
+    from math import exp, log, sqrt
+    from statistics import NormalDist
+
+    z95 = NormalDist().inv_cdf(0.95)
+    highest = int(mean * exp(z95 * z95 / 2))
+    if not mean <= p95 <= highest:
+        raise InputError("p95", p95, f"{mean} to {highest} for a mean of {mean}")
+    sigma = z95 - sqrt(max(0.0, z95 * z95 - 2 * log(p95 / mean)))
+    if sigma == 0:
+        return (SequenceRun(mean, batch),)
+    lengths = NormalDist(log(mean) - sigma * sigma / 2, sigma)
+    shares = min(batch, _SHARES)
+    runs: dict[int, int] = {}
+    for share in range(shares):
+        tokens = max(1, round(exp(lengths.inv_cdf((share + 0.5) / shares))))
+        counted = batch * (share + 1) // shares - batch * share // shares
+        runs[tokens] = runs.get(tokens, 0) + counted
+    return tuple(SequenceRun(tokens, counted) for tokens, counted in runs.items())
+
+
 def _workload(asked: Request) -> Workload:
     if asked.lengths is not None:
         for name in ("batch", "context"):
             if getattr(asked, name) is not None:
                 raise InputError(name, getattr(asked, name), "left out where lengths are given")
         runs = sequence_runs(asked.lengths)
+    elif asked.mean is not None or asked.p95 is not None:
+        mean = count("mean", asked.mean)
+        p95 = count("p95", asked.p95 or asked.mean or "")
+        runs = spread_runs(mean, p95, count("batch", asked.batch or "1"))
     else:
         runs = (
             SequenceRun(
@@ -255,6 +292,8 @@ def _workload(asked: Request) -> Workload:
     return Workload(
         runs=runs,
         shared_prefix=count("shared prefix", asked.shared_prefix or "0", low=0),
+        lookahead=count("lookahead", asked.lookahead or "0", low=0),
+        in_flight=count("in flight", asked.in_flight or "0", low=0),
         name=asked.workload or "typed",
     )
 
