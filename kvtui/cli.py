@@ -14,7 +14,7 @@ from kvtui import __version__
 from kvtui.errors import ExitCode, InputError, KvtuiError
 
 _MODEL_FLAGS = (
-    ("model", "NAME|config.json|FOLDER", "preset, config.json or folder with one"),
+    ("model", "NAME|FILE|FOLDER", "preset, config.json, folder, .gguf file or hub id"),
     ("layers", "N", "layers, L"),
     ("q-heads", "N", "query heads, Hq; may be missing where only bytes are asked"),
     ("kv-heads", "N", "KV heads, Hkv"),

@@ -239,9 +239,22 @@ def _model(asked: Request, warnings: list[str]) -> Model:
 
 
 def _named_model(name: str) -> Model:
+    """What ``--model`` stands for: a GGUF file, a folder, a config.json, a preset or a hub id."""
     path = Path(name)
-    if path.suffix == ".json" or path.is_dir() or ("/" in name and path.exists()):
-        return config_json.read(path / "config.json" if path.is_dir() else path)
+    if path.suffix.lower() == ".gguf":
+        from kvtui.sources import gguf
+
+        return gguf.read(path)
+    if path.is_dir():
+        from kvtui.sources import safetensors
+
+        return safetensors.read_folder(path)
+    if path.suffix == ".json" or ("/" in name and path.exists()):
+        return config_json.read(path)
+    if name.count("/") == 1 and all(part and not part.startswith(".") for part in name.split("/")):
+        from kvtui.sources import hub
+
+        return hub.read(name)
     facts = presets.model_facts(name)
     return config_json.model(facts, name=str(facts.get("name", name)))
 
