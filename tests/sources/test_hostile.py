@@ -86,7 +86,7 @@ WEIGHTS_ONLY = ("hidden_size", "intermediate_size", "vocab_size")
         (field, value)
         for field in LLAMA
         if field not in ("model_type", "head_dim", "num_key_value_heads")
-        for value in (
+        for value in (  # type: ignore[var-annotated]  # one of everything that JSON has
             None, True, -1, 0, 1.5, float("nan"), float("inf"), 2**70, "many", [], {}, "",
         )
         if value is not None or field not in WEIGHTS_ONLY
