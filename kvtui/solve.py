@@ -193,11 +193,11 @@ def levers(scenario: Scenario) -> tuple[Lever, ...]:
     return tuple(found)
 
 
-def lever_pairs(scenario: Scenario) -> tuple[Lever, ...]:
-    """Two moves that fit together, for when no single one does; at most one a pair of kinds."""
+def lever_pairs(scenario: Scenario, singles: tuple[Lever, ...]) -> tuple[Lever, ...]:
+    """Two moves that fit together, for when none of ``singles`` does; one a pair of kinds."""
     available = budget.available_bytes(scenario)
     now = ideal.reserved_bytes(scenario)
-    if available is None or now <= available or any(one.fits for one in levers(scenario)):
+    if available is None or now <= available or any(one.fits for one in singles):
         return ()
     found: dict[tuple[str, str], Lever] = {}
     for moves in (_heads, _formats, _ranks, _batches):

@@ -20,6 +20,7 @@ def size_report(answer: Answer, *, explain: bool = False) -> str:
         _payload(answer),
         _reservations(answer),
         _budget(answer),
+        _capacity(answer),
         _speed(answer),
         _levers(answer),
         [f"! {warning}" for warning in answer.warnings],
@@ -114,6 +115,44 @@ def _budget(answer: Answer) -> list[str]:
             f"max T {format_count(answer.limits.max_context)} at B {answer.batch:,}",
         ),
     ]
+
+
+def _capacity(answer: Answer) -> list[str]:
+    part, limits = answer.capacity, answer.limits
+    if part.concurrency is None:
+        return []
+    blocks = (
+        f"{format_count(part.blocks)} blocks of {format_bytes(part.block_bytes)}, "
+        if part.blocks is not None
+        else ""
+    )
+    rows = [
+        _row(
+            "holds",
+            f"{blocks}{format_count(part.tokens)} tokens; {part.concurrency:,.2f} sequences of "
+            f"{answer.context:,} tokens"
+            + (
+                f", {part.concurrency_at_mean:,.2f} of the mean length, "
+                f"{part.concurrency_at_p95:,.2f} of the 95th percentile"
+                if part.concurrency_at_mean != part.concurrency
+                and part.concurrency_at_mean is not None
+                and part.concurrency_at_p95 is not None
+                else ""
+            ),
+        ),
+        _row(
+            "smallest",
+            f"tp {format_count(limits.min_tp)}; widest format {limits.largest_dtype or 'none'}; "
+            f"longest single sequence {format_count(limits.longest_sequence)}; slack "
+            f"{format_count(limits.token_slack)} tokens to the next block",
+        ),
+    ]
+    strip = ", ".join(
+        f"tp {one.tp}: {format_bytes(one.rank_bytes)} ({format_bytes(one.total_bytes)} in all)"
+        for one in answer.tp_strip
+    )
+    rows.append(_row("over ranks", strip))
+    return rows
 
 
 def _speed(answer: Answer) -> list[str]:

@@ -266,6 +266,7 @@ def compose(scenario: Scenario) -> Answer:
     filling = roofline.prefill(scenario)
     limits = solve.limits(scenario)
     pool = capacity(scenario)
+    singles = solve.levers(scenario)
     formulas = explanations(scenario, whole, found, step, filling, limits, pool)
     return Answer(
         model=scenario.model.name,
@@ -387,7 +388,7 @@ def compose(scenario: Scenario) -> Answer:
                 step_ms=lever.step_ms,
                 price=lever.price,
             )
-            for lever in (*solve.levers(scenario), *solve.lever_pairs(scenario))
+            for lever in (*singles, *solve.lever_pairs(scenario, singles))
         ],
         formula=str(formulas[0]),
         explain=[

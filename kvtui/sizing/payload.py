@@ -7,15 +7,17 @@ gives a paged reservation. All figures are of the whole model (tp 1) or of the f
 ranks.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from kvtui.dtypes import FORMATS, element_format
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.kinds import Lengths, Row, Stream, states, streams, term
 from kvtui.spec import LayerGroup, Model, Storage, Workload
 
+_streams = lru_cache(maxsize=4096)(streams)
+"""Groups are immutable and searches ask for the same ones hundreds of times."""
 SEED = "KV cache tutorial, capacity formula: one K and one V per token, KV head and layer"
 
 
@@ -83,7 +85,7 @@ def payload(
     groups = []
     for group in model.groups:
         group_bytes = group_state = group_token = 0
-        for stream in streams(group):
+        for stream in _streams(group):
             values, metadata = _row_set_bytes(stream.rows, storage, tp)
             entry_bytes = (values + metadata) * group.layers
             if stream.constant:
@@ -134,7 +136,7 @@ def held_bytes(
     """Entries and state of ``payload`` alone, for searches that need nothing else."""
     total = 0
     for group in model.groups:
-        for stream in streams(group):
+        for stream in _streams(group):
             values, metadata = _row_set_bytes(stream.rows, storage, tp)
             entries = (
                 stream.entries(workload.longest) * workload.batch
@@ -155,7 +157,7 @@ def read_bytes_per_step(
     """
     total = 0
     for group in model.groups:
-        for stream in streams(group):
+        for stream in _streams(group):
             values, metadata = _row_set_bytes(stream.rows, storage, tp)
             entries = sum(
                 _share(stream, stream.read(run.tokens), dcp) * run.count for run in workload.runs
@@ -172,7 +174,7 @@ def write_bytes_per_step(model: Model, workload: Workload, storage: Storage, *, 
     """
     total = 0
     for group in model.groups:
-        for stream in streams(group):
+        for stream in _streams(group):
             if stream.constant or not stream.entries(workload.longest):
                 continue
             values, metadata = _row_set_bytes(stream.rows, storage, tp)
@@ -265,7 +267,8 @@ def _row_bytes(row: Row, storage: Storage, tp: int) -> tuple[int, int]:
     return heads * (kv.value_bytes(width) + apart), heads * kv.scales_bytes(width)
 
 
-def _row_set_bytes(rows: Iterable[Row], storage: Storage, tp: int) -> tuple[int, int]:
+@lru_cache(maxsize=4096)
+def _row_set_bytes(rows: tuple[Row, ...], storage: Storage, tp: int) -> tuple[int, int]:
     """Bytes of values and of scales of one entry in one layer."""
     values = scales = 0
     for row in rows:
@@ -275,6 +278,7 @@ def _row_set_bytes(rows: Iterable[Row], storage: Storage, tp: int) -> tuple[int,
     return values, scales
 
 
+@lru_cache(maxsize=4096)
 def _state_bytes(group: LayerGroup, tp: int) -> int:
     return sum(
         element_format("state format", tensor.element_format).row_bytes(

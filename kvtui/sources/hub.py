@@ -1,4 +1,4 @@
-"""A model by its hub id: only its config.json is fetched, and only where huggingface_hub is there."""
+"""A model by its hub id: only its config.json is fetched, where huggingface_hub is there."""
 
 import json
 from typing import Any

@@ -14,7 +14,9 @@ from typing import Final
 
 from kvtui.errors import SourceError
 from kvtui.sources import config_json
+from kvtui.sources.text_file import read_text
 from kvtui.spec import Model
+from kvtui.units import count
 
 _HEADER_MAX: Final = 100 * 1000 * 1000
 """The format's own limit."""
@@ -48,7 +50,21 @@ def weights_bytes(folder: Path) -> int | None:
         raise SourceError(f"{folder} cannot be listed: {error.strerror or error}.") from None
     if len(files) > _FILES_MAX:
         raise SourceError(f"{folder} holds {len(files)} safetensors files; at most {_FILES_MAX}.")
-    return sum(_file_bytes(path) for path in files) if files else None
+    return sum(_file_bytes(path) for path in files) if files else _index_bytes(folder)
+
+
+def _index_bytes(folder: Path) -> int | None:
+    """What the index states where the files themselves are not there."""
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return None
+    try:
+        table = json.loads(read_text(index))
+    except (ValueError, RecursionError):
+        raise SourceError(f"{index} is not JSON.") from None
+    metadata = table.get("metadata") if isinstance(table, dict) else None
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return None if size is None else count("total_size", size, high=2**60)
 
 
 def _file_bytes(path: Path) -> int:

@@ -76,6 +76,9 @@ def test_a_file_that_is_no_config_is_refused_in_a_sentence(
     assert says in _refused(path)
 
 
+EVERYTHING: tuple[object, ...] = (
+    None, True, -1, 0, 1.5, float("nan"), float("inf"), 2**70, "many", [], {}, "",
+)  # fmt: skip
 WEIGHTS_ONLY = ("hidden_size", "intermediate_size", "vocab_size")
 """Fields whose absence leaves the cache of this file known (its heads state their width)."""
 
@@ -86,9 +89,7 @@ WEIGHTS_ONLY = ("hidden_size", "intermediate_size", "vocab_size")
         (field, value)
         for field in LLAMA
         if field not in ("model_type", "head_dim", "num_key_value_heads")
-        for value in (  # type: ignore[var-annotated]  # one of everything that JSON has
-            None, True, -1, 0, 1.5, float("nan"), float("inf"), 2**70, "many", [], {}, "",
-        )
+        for value in EVERYTHING
         if value is not None or field not in WEIGHTS_ONLY
     ],
 )  # fmt: skip

@@ -54,6 +54,16 @@ def test_a_folder_without_weights_is_its_config(folder: Path) -> None:
     assert found.payload.bytes_per_token == 2 * 2 * 2 * 64 * 2
 
 
+def test_an_index_alone_states_the_bytes(folder: Path) -> None:
+    """Where only the index was fetched, its total is the weights' size."""
+    index = folder / "model.safetensors.index.json"
+    index.write_text('{"metadata": {"total_size": 4321}, "weight_map": {}}')
+    assert safetensors.weights_bytes(folder) == 4321
+    index.write_text('{"metadata": {"total_size": -1}}')
+    with pytest.raises(KvtuiError, match="total_size is -1"):
+        safetensors.weights_bytes(folder)
+
+
 HOSTILE = {
     "short": b"\x01",
     "a header of 2^60": header(b"{}", length=2**60),
