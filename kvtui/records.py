@@ -4,6 +4,8 @@ The same structs serve the live screen, ``--json`` output and recordings. Record
 their names; what a producer does not know is null. ``at_ms`` is the producer's monotonic clock,
 counted from its hello, so that no reader ever counts ticks as time. A reader skips lines before
 the first hello (ssh banners) and record types it does not know.
+
+It is long because it is the whole wire: who reads a recording needs no other file.
 """
 
 from typing import Final, Literal

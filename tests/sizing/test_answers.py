@@ -9,7 +9,8 @@ from kvtui.errors import InputError
 from kvtui.session.answer import Answer, compose
 from kvtui.sizing.payload import held_bytes
 from kvtui.sources import presets
-from kvtui.sources.request import Request, scenario, spread_runs
+from kvtui.sources.lengths import spread_runs
+from kvtui.sources.request import Request, scenario
 from kvtui.spec import FullAttention, Model, SequenceRun, Storage, Workload
 
 GIB = 2**30

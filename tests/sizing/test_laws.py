@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtui.dtypes import FORMATS
+from kvtui.levers import levers
 from kvtui.runtimes import ideal
 from kvtui.sizing.payload import held_bytes, payload, read_bytes_per_step
-from kvtui.solve import levers, limits
+from kvtui.solve import limits
 from kvtui.spec import (
     BudgetTerms,
     Device,
