@@ -33,9 +33,7 @@ def built(name: str) -> Any:
     """The model of full size on the meta device."""
     transformers = pytest.importorskip("transformers")
     facts = {
-        key: value
-        for key, value in presets.model_facts(name).items()
-        if key not in NOT_THE_MODELS
+        key: value for key, value in presets.model_facts(name).items() if key not in NOT_THE_MODELS
     }
     config = transformers.AutoConfig.for_model(facts.pop("model_type"), **facts)
     config._experts_implementation = "batched_mm"
