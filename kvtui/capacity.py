@@ -21,6 +21,7 @@ class Capacity:
     block_bytes: int | None
     """One block of tokens in all layers; None where layers do not all keep every token."""
     blocks: int | None
+    """None where a state beside them takes its share of the memory."""
     blocks_per_sequence: int | None
     """Blocks of the longest sequence."""
     tokens: int | None
@@ -44,14 +45,13 @@ def capacity(scenario: Scenario) -> Capacity:
     if available is None or available < 0:
         return Capacity(size, None, per_sequence, None, None, None, None)
     at_once = _concurrency(scenario, longest, available)
-    blocks = available // size if size else None
     stateless = not any(states(group) for group in scenario.model.groups)
-    whole_blocks = blocks is not None and stateless
+    blocks = available // size if size and stateless else None
     return Capacity(
         block_bytes=size,
         blocks=blocks,
         blocks_per_sequence=per_sequence,
-        tokens=(blocks or 0) * block * parallel.dcp if whole_blocks else int(at_once * longest),
+        tokens=int(at_once * longest) if blocks is None else blocks * block * parallel.dcp,
         concurrency=at_once,
         concurrency_at_mean=_concurrency(
             scenario, max(1, round(workload.tokens / workload.batch)), available

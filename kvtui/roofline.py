@@ -6,15 +6,15 @@ are apart because they meet different bounds (KV cache tutorial, prefill and dec
 support-desk lesson 4.4). All figures are of one rank.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from kvtui.sizing import budget, weights
 from kvtui.sizing.formula import Formula
 from kvtui.sizing.kinds import attention_flops
-from kvtui.sizing.payload import read_bytes_per_step, write_bytes_per_step
+from kvtui.sizing.payload import held_bytes, read_bytes_per_step, write_bytes_per_step
 from kvtui.sizing.rank import fullest_rank, stage_layers
-from kvtui.spec import Scenario, SequenceRun
+from kvtui.spec import Scenario
 from kvtui.units import format_bytes, format_ms, format_rate
 
 Bound = Literal["bandwidth", "compute"]
@@ -111,9 +111,7 @@ def prefill(scenario: Scenario) -> Prefill:
             for run in rank.workload.runs
         )
         flops = attention + linear * workload.tokens
-    one = replace(workload, runs=(SequenceRun(workload.longest, 1),), shared_prefix=0)
-    entry = write_bytes_per_step(rank.model, one, scenario.storage, tp=rank.tp)
-    written = entry * rank.workload.tokens
+    written = held_bytes(rank.model, rank.workload, scenario.storage, tp=rank.tp, dcp=rank.dcp)
     moved = written + (budget.weights_bytes(scenario) or 0)
     if scenario.device.flop_per_s is None:
         # Prefill is all arithmetic: without a peak its bytes alone would promise too much.

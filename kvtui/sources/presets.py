@@ -70,11 +70,13 @@ def workload_names() -> list[str]:
 
 
 def workload_table(name: str) -> dict[str, object]:
-    """The fields of the workload preset ``name``.
+    """The fields of the workload preset ``name``, or of the TOML file at that path.
 
     Raises:
         SourceError: there is no such preset (with the nearest names), or it cannot be read.
     """
+    if name.endswith(".toml") or "/" in name:
+        return _toml(Path(name))
     return _toml(_find("workload", "workloads", name, ".toml"))
 
 

@@ -115,6 +115,17 @@ class TestSize:
         assert kvtui("size", *shape, *room).returncode == 0
         assert kvtui("size", *shape).returncode == 2
 
+    def test_a_workload_of_ones_own(self, tmp_path: Path) -> None:
+        """A TOML file with the fields of a workload is asked like a preset, and typed fields win."""
+        path = tmp_path / "mine.toml"
+        path.write_text('model = "qwen3-8b"\ngpu = "l40s"\nlengths = "6000*4,100*4"\n')
+        assert size("--workload", str(path))["batch"] == 8
+        assert size("--workload", str(path), "--batch", "2", "--context", "10")["batch"] == 2
+        path.write_text('colour = "blue"\n')
+        result = kvtui("size", "--workload", str(path))
+        assert result.returncode == 2
+        assert "colour" in result.stderr
+
     def test_gpu_auto_without_nvml(self) -> None:
         """--gpu auto on a machine without NVIDIA's driver is exit 3 and a sentence."""
         result = kvtui("size", *"--model llama-3.1-8b --context 8192 --gpu auto".split())

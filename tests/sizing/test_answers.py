@@ -162,6 +162,14 @@ def test_the_smallest_moves_are_told() -> None:
     assert (limits.min_tp, limits.largest_dtype, limits.max_window) == (2, "fp8", 5034)
 
 
+def test_prefill_writes_each_entry_and_each_state_once() -> None:
+    """A prefill moves the weights and what the cache then holds, a state once and not per token."""
+    found = answer(model="qwen3-next-80b-a3b", gpu="h200", context=100_000)
+    weights = found.budget.weights_bytes
+    assert weights is not None
+    assert found.prefill.bytes == weights + found.payload.bytes + found.payload.state_bytes
+
+
 def test_slack_says_how_far_a_block_reaches() -> None:
     """At block 16 a sequence of 4,090 tokens may grow by 6 before its next block."""
     assert answer(**{**LLAMA, "context": 4090}, block=16).limits.token_slack == 6
