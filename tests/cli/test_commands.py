@@ -116,7 +116,7 @@ class TestSize:
         assert kvtui("size", *shape).returncode == 2
 
     def test_a_workload_of_ones_own(self, tmp_path: Path) -> None:
-        """A TOML file with the fields of a workload is asked like a preset, and typed fields win."""
+        """A TOML file of workload fields is asked like a preset, and typed fields win."""
         path = tmp_path / "mine.toml"
         path.write_text('model = "qwen3-8b"\ngpu = "l40s"\nlengths = "6000*4,100*4"\n')
         assert size("--workload", str(path))["batch"] == 8

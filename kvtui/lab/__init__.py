@@ -1,0 +1,1 @@
+"""The experiments of the two lessons, run here: figure beside reported figure."""
