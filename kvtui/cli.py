@@ -136,9 +136,13 @@ def _parser() -> argparse.ArgumentParser:
     live.add_argument("--json", action="store_true", help="one record a line, last the summary")
     live.add_argument("--record", metavar="FILE", help="write every record to FILE")
 
-    lab = commands.add_parser("lab", help="the lessons' experiments, figure beside figure")
-    lab.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    lab.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N")
+    for name, text in (
+        ("check", "prove that cached equals recomputed and predicted equals allocated"),
+        ("lab", "the lessons' experiments, figure beside figure"),
+    ):
+        proof = commands.add_parser(name, help=text)
+        proof.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        proof.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda:N")
 
     listing = commands.add_parser("presets", help="list models, devices and workloads")
     listing.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -196,10 +200,10 @@ def _dispatch(options: argparse.Namespace) -> ExitCode | int:
                 record=options.record,
                 detect=_detect,
             )
-        case "lab":
-            from kvtui.headless.lab import lab
+        case "check" | "lab":
+            from kvtui.headless.engine_command import engine_command
 
-            return lab(device=options.device, as_json=options.json)
+            return engine_command(options.command, device=options.device, as_json=options.json)
         case "presets":
             from kvtui.headless.listing import presets
 

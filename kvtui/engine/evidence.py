@@ -1,11 +1,15 @@
 """Which kernel really ran: asked of torch's profiler once, never inferred from an argument."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+
+# Kineto prints its own start and stop to stderr, which may be a terminal.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 _ATTENTION_WORDS: Final = ("attention", "flash", "fmha", "sdp", "mha")
 _WRAPPERS: Final = ("aten::scaled_dot_product_attention", "sdpa_kernel")

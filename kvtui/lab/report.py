@@ -74,7 +74,7 @@ def _reference(report: Report) -> list[str]:
             f"(reported {report.reported['cached_ms']:.3f} ms)"
         ),
         (
-            f"ratio           {ratio:.2f} here, {told:.2f} reported; neither is a production speed-up: "
+            f"ratio           {ratio:.2f} here, {told:.2f} reported; no production speed-up: "
             "torch.cat, repeated heads and dense scores are the tutorial's own"
         ),
         (

@@ -47,11 +47,11 @@ def test_capacity_grows_by_what_the_formula_says() -> None:
 
 def test_capacity_is_guarded_before_it_allocates(monkeypatch: pytest.MonkeyPatch) -> None:
     """With less memory a case is scaled over T; with far too little it is skipped with a reason."""
-    monkeypatch.setattr(capacity.memory, "available_bytes", lambda _: 2**30)
+    monkeypatch.setattr("kvtui.engine.memory.available_bytes", lambda _: 2**30)
     scaled = capacity.run(Case("GQA", 32, 4, 8, 4096, 128), "cpu")
     assert scaled.tokens < 4096
     assert scaled.tensor_bytes == scaled.formula_bytes
-    monkeypatch.setattr(capacity.memory, "available_bytes", lambda _: 2**20)
+    monkeypatch.setattr("kvtui.engine.memory.available_bytes", lambda _: 2**20)
     skipped = capacity.run(Case("GQA", 32, 4, 8, 4096, 128), "cpu")
     assert skipped.tensor_bytes == 0
     assert skipped.skipped == "payload and margin do not fit"

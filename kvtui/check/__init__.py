@@ -1,0 +1,1 @@
+"""``kvtui check``: proves on this machine what the other commands assume."""

@@ -1,0 +1,162 @@
+"""The proofs: cached equals recomputed, predicted equals allocated, which kernel ran.
+
+Equality is checked at every step against full recomputation with dense attention in fp32. The
+bound in fp32 is the tutorial's (rtol 1e-4, atol 1e-5); in 16 bits it is that many units in the last
+place of the largest value that layers of rounding can add up to.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+
+from kvtui.check.results import Result
+from kvtui.engine.decoder import Decoder
+from kvtui.engine.plan import resolved_device
+from kvtui.engine.run import Run
+from kvtui.lab import capacity
+from kvtui.spec import (
+    CacheName,
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    LayerGroup,
+    SinksWindow,
+    SlidingWindow,
+)
+
+SUSPECTS: Final = "look at: position id, causal mask, head mapping, append axis, dtype"
+"""The tutorial's order of suspects when the two paths differ."""
+_LAYERS: Final = 2
+_ULPS: Final = 4
+"""Units in the last place that two layers of projections, attention and residual sums may differ
+by in 16 bits, beside recomputation that rounds in another order."""
+_HEADS: Final = {"layers": _LAYERS, "q_heads": 8, "k_width": 16, "v_width": 16}
+KINDS: Final[dict[str, LayerGroup]] = {
+    "mha": FullAttention(kv_heads=8, **_HEADS),
+    "gqa": FullAttention(kv_heads=2, **_HEADS),
+    "mqa": FullAttention(kv_heads=1, **_HEADS),
+    "window": SlidingWindow(kv_heads=2, window=9, **_HEADS),
+    "sinks": SinksWindow(kv_heads=2, window=7, sinks=2, **_HEADS),
+    "mla": LatentAttention(
+        layers=_LAYERS, q_heads=8, kv_lora_rank=32, rope_dim=8, nope_dim=16, v_head_dim=16
+    ),
+}
+_DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def prove(device_name: str) -> Iterator[Result]:
+    """Every proof on one device, as it is had."""
+    device = resolved_device(device_name)
+    caches: tuple[CacheName, ...] = ("contiguous", "concat")
+    for cache in caches:
+        for kind, group in KINDS.items():
+            for dtype in _DTYPES:
+                yield equality(cache, kind, group, dtype, device)
+    for case in capacity.CASES:
+        yield allocation(case, device_name)
+    for kind in ("gqa", "mla"):
+        yield evidence(kind, device_name)
+
+
+def equality(
+    cache: CacheName, kind: str, group: LayerGroup, dtype: str, device: torch.device
+) -> Result:
+    """Cached decoding against recomputation, at every step past a wrapped window."""
+    if cache == "concat" and type(group) is not FullAttention:
+        return _result(cache, kind, dtype, "skipped", None, None, "concat holds full layers only")
+    run = DecodeRun(groups=(group,), batch=2, start=8, target=24, dtype=dtype, cache=cache)
+    worst, bound = 0.0, 0.0
+    with torch.inference_mode():
+        decoder = Decoder(run, _DTYPES[dtype], device)
+        generator = torch.Generator(device=device).manual_seed(run.seed)
+        x = decoder.inputs(run.batch, run.target, generator)
+        for _ in decoder.fill(x[:, : run.start], slice(0, run.batch), 0):
+            pass
+        decoder.filled(run.start)
+        for position in range(run.start, run.target):
+            step = decoder.step(x[:, position : position + 1], position).float()
+            expected = decoder.recompute(x[:, : position + 1]).float()
+            largest = float(expected.abs().max())
+            allowed = (
+                1e-5 + 1e-4 * largest
+                if dtype == "fp32"
+                else _ULPS * torch.finfo(_DTYPES[dtype]).eps * largest
+            )
+            difference = float((step - expected).abs().max())
+            if difference != difference or difference / allowed > worst / (bound or 1.0):
+                worst, bound = difference, allowed
+            if not difference <= allowed:
+                where = f"T = {position + 1}: {SUSPECTS}"
+                return _result(cache, kind, dtype, "failed", difference, allowed, where)
+    return _result(cache, kind, dtype, "passed", worst, bound, "")
+
+
+def allocation(case: capacity.Case, device_name: str) -> Result:
+    """The formula against a tensor that was written through, and the memory's increase."""
+    found = capacity.run(case, device_name)
+    on_cuda = resolved_device(device_name).type == "cuda"
+    # CUDA's allocator is exact; a resident set counts pages and whatever else moved.
+    bound = 0.0 if on_cuda else max(2**24, 0.02 * found.formula_bytes)
+    if not found.tensor_bytes:
+        return _allocated(case, "skipped", None, bound, found.skipped)
+    apart = abs((found.increase_bytes or 0) - found.formula_bytes)
+    exact = found.tensor_bytes == found.formula_bytes and apart <= bound and not found.skipped
+    scaled = "" if found.tokens == case.tokens else f"scaled to T = {found.tokens:,}"
+    return _allocated(
+        case, "passed" if exact else "failed", float(apart), bound, found.skipped or scaled
+    )
+
+
+def evidence(kind: str, device_name: str) -> Result:
+    """The kernel that the profiler saw in one step."""
+    run = Run(DecodeRun(groups=(KINDS[kind],), batch=1, start=8, target=16, device=device_name))
+    run.allocate()
+    kernel = run.evidence().kernel
+    run.release()
+    return Result(
+        name="kernel evidence",
+        cache="contiguous",
+        attention=kind,
+        dtype="fp32",
+        status="passed" if kernel else "failed",
+        error=None,
+        bound=None,
+        suspect=kernel or "the profiler saw no kernel",
+    )
+
+
+def _result(
+    cache: str,
+    kind: str,
+    dtype: str,
+    status: str,
+    error: float | None,
+    bound: float | None,
+    suspect: str,
+) -> Result:
+    return Result(
+        name="cached equals recomputed",
+        cache=cache,
+        attention=kind,
+        dtype=dtype,
+        status=status,  # type: ignore[arg-type]  # one of three, spelled at the call
+        error=error,
+        bound=bound,
+        suspect=suspect,
+    )
+
+
+def _allocated(
+    case: capacity.Case, status: str, error: float | None, bound: float, suspect: str
+) -> Result:
+    return Result(
+        name="predicted equals allocated",
+        cache="one tensor",
+        attention=case.name.lower(),
+        dtype="fp16",
+        status=status,  # type: ignore[arg-type]  # one of three, spelled at the call
+        error=error,
+        bound=bound,
+        suspect=suspect,
+    )

@@ -1,0 +1,109 @@
+"""``kvtui check``: proofs that can fail."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from kvtui.check.proofs import KINDS, SUSPECTS, allocation, equality, evidence
+from kvtui.check.results import report, table
+from kvtui.engine.rotary import Rotary
+from kvtui.lab.capacity import Case
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_proven(kind: str, dtype: str) -> None:
+    """Cached equals recomputed for every layer kind in every format, within its bound."""
+    found = equality("contiguous", kind, KINDS[kind], dtype, CPU)
+    assert found.status == "passed"
+    assert found.error is not None
+    assert found.bound is not None
+    assert 0 <= found.error <= found.bound
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_wrong_position_is_caught(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Rotating a decode step's token by another position fails the proof with the suspects."""
+    right = Rotary.rotate
+
+    def wrong(self: Rotary, x: torch.Tensor, first: int) -> torch.Tensor:
+        return right(self, x, first + 3 if x.shape[2] == 1 else first)
+
+    monkeypatch.setattr(Rotary, "rotate", wrong)
+    found = equality("contiguous", "mha", KINDS["mha"], dtype, CPU)
+    assert found.status == "failed"
+    assert found.error is not None
+    assert found.bound is not None
+    assert found.error > found.bound
+    assert SUSPECTS in found.suspect
+    assert "T = " in found.suspect
+
+
+def test_what_a_cache_does_not_hold_is_skipped_with_a_reason() -> None:
+    """The concatenating cache has no windows; that is said and not counted as passed."""
+    found = equality("concat", "window", KINDS["window"], "fp32", CPU)
+    assert (found.status, found.suspect) == ("skipped", "concat holds full layers only")
+
+
+def test_allocation_is_proven_on_a_real_tensor() -> None:
+    """The formula's bytes are what a written tensor takes, within pages on a CPU."""
+    found = allocation(Case("GQA", 4, 2, 8, 4096, 128), "cpu")
+    assert found.status == "passed"
+    assert found.error is not None
+    assert found.bound is not None
+    assert found.error <= found.bound
+
+
+def test_evidence_is_the_profilers_name() -> None:
+    """The kernel is named by the profiler: flash attention on a CPU, a batched product for MLA."""
+    assert "attention" in evidence("gqa", "cpu").suspect
+    assert evidence("mla", "cpu").suspect == "aten::bmm"
+
+
+def test_the_report_counts() -> None:
+    """Passed, failed and skipped are counted, and every proof has its line."""
+    results = [
+        equality("contiguous", "gqa", KINDS["gqa"], "fp32", CPU),
+        equality("concat", "mla", KINDS["mla"], "fp32", CPU),
+    ]
+    found = report("a CPU", results)
+    assert (found.passed, found.failed, found.skipped) == (1, 0, 1)
+    assert len(table(found).splitlines()) == 4
+
+
+def test_the_command_exits_by_its_result() -> None:
+    """kvtui check --json is one object with its count, exit 0 when nothing fails, quiet on stderr."""
+    result = subprocess.run(
+        [sys.executable, "-m", "kvtui", "check", "--json", "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    found = json.loads(result.stdout)
+    assert found["schema"] == "kvtui.check/1"
+    assert found["failed"] == 0
+    assert found["passed"] == sum(one["status"] == "passed" for one in found["results"])
+    assert result.returncode == 0
+    assert result.stderr == ""
+
+
+def test_a_device_that_is_not_there_is_a_sentence() -> None:
+    """kvtui check --device cuda without CUDA exits 3 and says so."""
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    result = subprocess.run(
+        [sys.executable, "-m", "kvtui", "check", "--device", "cuda"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 3
+    assert "CUDA" in result.stderr
+    assert result.stderr.count("\n") == 1
