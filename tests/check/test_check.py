@@ -32,7 +32,7 @@ def test_a_wrong_position_is_caught(monkeypatch: pytest.MonkeyPatch, dtype: str)
     right = Rotary.rotate
 
     def wrong(self: Rotary, x: torch.Tensor, first: int) -> torch.Tensor:
-        return right(self, x, first + 3 if x.shape[2] == 1 else first)
+        return right(self, x, first + 3 if x.shape[1] == 1 else first)
 
     monkeypatch.setattr(Rotary, "rotate", wrong)
     found = equality("contiguous", "mha", KINDS["mha"], dtype, CPU)
@@ -77,7 +77,7 @@ def test_the_report_counts() -> None:
 
 
 def test_the_command_exits_by_its_result() -> None:
-    """kvtui check --json is one object with its count, exit 0 when nothing fails, quiet on stderr."""
+    """kvtui check --json is one object, exit 0 when nothing fails, and quiet on stderr."""
     result = subprocess.run(
         [sys.executable, "-m", "kvtui", "check", "--json", "--device", "cpu"],
         capture_output=True,
