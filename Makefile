@@ -13,7 +13,7 @@ ifeq ($(SYSTEM_TORCH),1)
 VENV_FLAGS := --system-site-packages
 endif
 
-.PHONY: run test check format screenshots clean
+.PHONY: run test format screenshots watching-cost clean
 
 run: $(VENV)/.engine
 	@$(BIN)/python -m kvtui $(ARGS)
@@ -31,6 +31,9 @@ format: $(VENV)/.test
 
 screenshots: $(VENV)/.test
 	@$(BIN)/python -m tests.tui.screenshot dashboard.svg
+
+watching-cost: $(VENV)/.test
+	@$(BIN)/python -m tests.tui.watching_cost
 
 clean:
 	rm -rf $(VENV)
