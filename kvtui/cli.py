@@ -172,7 +172,9 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N")
     group.add_argument("--start", metavar="N", help="tokens prefilled, T0 (a quarter of T)")
     group.add_argument("--work", default="layer", metavar="KIND", help="attention, layer or block")
-    group.add_argument("--cache", default="contiguous", metavar="KIND", help="contiguous or concat")
+    group.add_argument(
+        "--cache", default="contiguous", metavar="KIND", help="contiguous, paged or concat"
+    )
     group.add_argument("--threads", metavar="N", help="CPU threads (all cores but one)")
     group.add_argument("--margin", metavar="SIZE", help="memory that must stay free")
     group.add_argument("--time-limit", metavar="SECONDS", help="end the run by the clock")
@@ -259,7 +261,7 @@ def _run_options(options: argparse.Namespace) -> "RunOptions":
 
     for name, allowed in (
         ("work", ("attention", "layer", "block")),
-        ("cache", ("contiguous", "concat")),
+        ("cache", ("contiguous", "paged", "concat")),
     ):
         if getattr(options, name) not in allowed:
             raise InputError(name, getattr(options, name), "one of " + ", ".join(allowed))

@@ -366,7 +366,8 @@ class RunCommand(Command, frozen=True, kw_only=True, tag="run"):
     target: int
     dtype: str
     hidden_size: int | None
-    cache: Literal["contiguous", "concat"]
+    cache: Literal["contiguous", "paged", "concat"]
+    block: int
     work: Literal["attention", "layer", "block"]
     device: str
     threads: int | None
@@ -462,6 +463,7 @@ def run_command(number: int, run: DecodeRun) -> RunCommand:
         dtype=run.dtype,
         hidden_size=run.hidden_size,
         cache=run.cache,
+        block=run.block,
         work=run.work,
         device=run.device,
         threads=run.threads,
@@ -482,6 +484,7 @@ def decode_run(command: RunCommand) -> DecodeRun:
         dtype=command.dtype,
         hidden_size=command.hidden_size,
         cache=command.cache,
+        block=command.block,
         work=command.work,
         device=command.device,
         threads=command.threads,

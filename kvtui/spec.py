@@ -369,7 +369,7 @@ EndReason = Literal["target", "stopped", "oom", "nan", "refused", "lost"]
 """Why a live run ended."""
 
 Work = Literal["attention", "layer", "block"]
-CacheName = Literal["contiguous", "concat"]
+CacheName = Literal["contiguous", "paged", "concat"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,6 +386,8 @@ class DecodeRun:
     hidden_size: int | None = None
     """Residual width; None takes Hq x D of the first attention group."""
     cache: CacheName = "contiguous"
+    block: int = 16
+    """Tokens of one block of a paged cache."""
     work: Work = "layer"
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""

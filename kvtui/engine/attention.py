@@ -8,6 +8,7 @@ anew for every length. A further backend is one more branch of ``decode_attentio
 """
 
 import math
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
@@ -84,10 +85,13 @@ def split_parts(kv_heads: int, tokens: int, threads: int) -> int:
     return max(1, min(-(-threads // kv_heads), tokens // _LEAST_PART))
 
 
-def backend_name(device: torch.device, *, latent: bool) -> str:
+def backend_name(device: torch.device, *, latent: bool, paged: bool = False) -> str:
     """What the decode step asks for; which kernel ran is the profiler's to say."""
     if latent:
         return "matmul pair, absorbed latent"
+    if paged:
+        whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
+        return f"blocks gathered {whole}, SDPA folded"
     if device.type == "cuda":
         return "SDPA folded (flash, efficient, math; no cuDNN)"
     return "SDPA folded"
@@ -164,6 +168,40 @@ def _split_attention(rows: Tensor, k: Tensor, v: Tensor, parts: int, scale: floa
         shares = torch.softmax(sums.float(), dim=0)[..., None]
         merged.append((outs * shares).sum(dim=0))
     return torch.stack(merged).to(rows.dtype)
+
+
+def merged_attention(
+    q: Tensor, chunks: Iterable[tuple[Tensor, Tensor]], *, scale: float | None = None
+) -> Tensor:
+    """Attention over a cache that comes in pieces, merged by their log-sum-exp as they come.
+
+    Args:
+        q: ``[B, Hq, 1, D]``, on a CPU.
+        chunks: K and V of some tokens each, ``[B, Hkv, n, D]``; none of them is kept.
+        scale: of the scores; 1/sqrt(D) when None.
+
+    Returns:
+        ``[B, Hq, 1, D]``; zeros where no chunk came.
+    """
+    batch, q_heads, _, width = q.shape
+    merged: Tensor | None = None
+    total = torch.empty(0)
+    for k, v in chunks:
+        rows = q.reshape(batch, k.shape[1], -1, width)
+        group = rows.shape[2]
+        if group == 1 and q.dtype in _HALF:
+            rows = rows.expand(-1, -1, 2, -1)
+        out, log_sum = _with_log_sum(rows, k, v, scale)
+        out, log_sum = out[:, :, :group].float(), log_sum[:, :, :group].float()
+        if merged is None:
+            merged, total = out, log_sum
+            continue
+        both = torch.logaddexp(total, log_sum)
+        merged = merged * (total - both).exp()[..., None] + out * (log_sum - both).exp()[..., None]
+        total = both
+    if merged is None:
+        return torch.zeros_like(q)
+    return merged.to(q.dtype).reshape(batch, q_heads, 1, width)
 
 
 def _parts(heads: Tensor, parts: int) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
 from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
+from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
 from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, NoCache
 
@@ -38,6 +39,11 @@ class Decoder:
         self.hidden = hidden_size(run)
         self._weights = Weights(dtype, device, run.seed)
         self._rotaries: dict[int, Rotary] = {}
+        self.table: BlockTable | None = None
+        """The block table that all paged layers share."""
+        if run.cache == "paged":
+            blocks = run.batch * -(-run.target // run.block)
+            self.table = BlockTable(run.batch, blocks, run.block, seed=run.seed)
         self.groups = [[self._layer(group) for _ in range(group.layers)] for group in run.groups]
         self.layers = [layer for group in self.groups for layer in group]
         if run.work == "attention":
@@ -152,7 +158,7 @@ class Decoder:
 
     def _attention(self, group: LayerGroup) -> Attention:
         assert isinstance(group, FullAttention | LatentAttention)
-        common = (self.hidden, layer_cache(group, self.run, self.dtype, self.device))
+        common = (self.hidden, layer_cache(group, self.run, self.dtype, self.device, self.table))
         if isinstance(group, LatentAttention):
             rotary = self._rotary(group.rope_dim)
             return LatentHeads(group, *common, rotary, self._weights, self.run.work)

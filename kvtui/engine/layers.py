@@ -94,7 +94,7 @@ class HeadAttention:
         """One token per sequence: append, attend, project back."""
         q, k, v = parts
         self.cache.append(k, v)
-        return self._back(decode_attention(q, *self.cache.views(), threads=threads))
+        return self._back(self.cache.attend(q, threads=threads))
 
     def fill(self, parts: Parts, rows: slice, first: int) -> Tensor:
         """A piece of the prompt of sequences ``rows``: write the cache, attend causally."""

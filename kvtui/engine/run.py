@@ -63,7 +63,8 @@ class Run:
     @property
     def backend(self) -> str:
         """What the decode step asks for."""
-        return backend_name(self.device, latent=self.decoder.latent)
+        paged = self.run.cache == "paged"
+        return backend_name(self.device, latent=self.decoder.latent, paged=paged)
 
     def allocate(self) -> None:
         """Make weights, caches and inputs; every page of the cache is touched once."""

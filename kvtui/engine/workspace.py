@@ -23,7 +23,7 @@ INPUTS: Final = 32
 _MASK_ELEMENT: Final = 20
 """Bytes of one entry of a mask while it is made: a distance (8), four booleans, the fp32 form."""
 _CUBLAS: Final = 32 * 2**20
-"""cuBLAS workspace on Hopper, inside the allocator (decode-anchors 4.6 has 8.1 MiB elsewhere)."""
+"""cuBLAS workspace on Hopper, inside the allocator (elsewhere 8.1 MiB)."""
 _SMALL: Final = 4 * 2**20
 """Views, angles, the kernels' own per-thread buffers."""
 
@@ -103,7 +103,7 @@ def _attended(run: DecodeRun, group: LayerGroup) -> int:
 
 
 def _copied_bytes(shape: Decoder) -> int:
-    """``torch.cat`` has one layer's cache twice."""
-    if shape.run.cache != "concat":
+    """``torch.cat`` has one layer's cache twice; a paged prompt sees its prefix gathered."""
+    if shape.run.cache not in ("concat", "paged"):
         return 0
     return max(cache.entry_bytes for cache in shape.caches) * shape.run.target

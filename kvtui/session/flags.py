@@ -20,6 +20,11 @@ _DRIFT: Final = 0.10
 _SPREAD: Final = 1.15
 _BANDWIDTH_SHARE: Final = 0.6
 """From here a step is called bandwidth-bound; folded SDPA on a CPU reaches a quarter."""
+_COPYING: Final = {
+    "concat": "torch.cat copies the whole cache every step, beside reading it.",
+    "paged": "Blocks are gathered into contiguous rows before attention reads them.",
+}
+"""Layouts whose step moves more than the algorithm needs."""
 _LAUNCH_MS_PER_LAYER: Final = 0.15
 """A CPU layer's operators cost 50-70 µs before they touch data; below this they dominate."""
 
@@ -94,9 +99,9 @@ def _host_bound(live: Live) -> Flag | None:
 
 
 def _expanded(live: Live) -> Flag | None:
-    if live.started is None or live.started.cache != "concat":
+    if live.started is None or live.started.cache not in _COPYING:
         return None
-    return Flag("EXPANDED", "torch.cat copies the whole cache every step, beside reading it.")
+    return Flag("EXPANDED", _COPYING[live.started.cache])
 
 
 def _throttled(live: Live) -> Flag | None:

@@ -72,6 +72,7 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
         dtype=scenario.storage.kv.name,
         hidden_size=scenario.model.hidden_size,
         cache=options.cache,
+        block=scenario.storage.block if scenario.storage.block > 1 else DecodeRun.block,
         work=options.work,
         device=options.device,
         threads=options.threads,

@@ -3,7 +3,7 @@
 Tensor parallelism splits heads (at least one each), pipeline stages split layers and each hold
 them for every sequence in flight, attention data parallelism splits sequences, decode context
 parallelism splits the tokens of full-attention layers. Latent and index rows are split by none but
-the last (vLLM, SGLang; sizing rules G33-G37).
+the last (as vLLM and SGLang spread them).
 """
 
 from dataclasses import dataclass, replace

@@ -30,7 +30,7 @@ def test_the_latent_cache_is_on_every_rank() -> None:
 
 
 def test_attention_data_parallelism_moves_bytes_from_heads_to_sequences() -> None:
-    """tp 8 with 8 groups: each rank holds all heads of an eighth of the sequences (G35)."""
+    """tp 8 with 8 groups: each rank holds all heads of an eighth of the sequences."""
     plain, grouped = answer(**LLAMA, tp=8), answer(**LLAMA, tp=8, dp_attention=8)
     assert plain.per_rank.bytes == grouped.per_rank.bytes == plain.payload.bytes // 8
     latent = {"model": "deepseek-v3", "context": 8192, "batch": 64, "tp": 8}
@@ -38,7 +38,7 @@ def test_attention_data_parallelism_moves_bytes_from_heads_to_sequences() -> Non
 
 
 def test_context_parallelism_splits_full_layers_alone() -> None:
-    """dcp 4 quarters the tokens of full layers and leaves windows whole (G36)."""
+    """dcp 4 quarters the tokens of full layers and leaves windows whole."""
     assert answer(**LLAMA, dcp=4).per_rank.bytes * 4 == answer(**LLAMA).per_rank.bytes
     window = {"layers": 1, "kv_heads": 1, "head_dim": 8, "context": 4096, "window": 1024}
     assert answer(**window, dcp=4).per_rank.bytes == answer(**window).per_rank.bytes
@@ -53,7 +53,7 @@ def test_expert_parallelism_spreads_whole_experts() -> None:
 
 
 def test_stages_hold_their_layers_for_every_sequence() -> None:
-    """Two stages of Llama-3.1-8B hold half the bytes each, and half the weights (G37)."""
+    """Two stages of Llama-3.1-8B hold half the bytes each, and half the weights."""
     whole, staged = answer(**LLAMA), answer(**LLAMA, pp=2)
     assert staged.per_rank.bytes * 2 == whole.payload.bytes
     assert [stage.layers for stage in staged.stages] == [16, 16]

@@ -6,7 +6,9 @@ from kvtui.engine.caches.base import LayerCache, tensor_bytes
 from kvtui.engine.caches.concat import ConcatCache
 from kvtui.engine.caches.contiguous import ContiguousCache
 from kvtui.engine.caches.latent import LatentCache
+from kvtui.engine.caches.paged import PagedCache
 from kvtui.engine.caches.ring import RingCache
+from kvtui.engine.pages import BlockTable
 from kvtui.errors import InputError
 from kvtui.spec import (
     DecodeRun,
@@ -21,11 +23,18 @@ __all__ = ["LayerCache", "layer_cache", "tensor_bytes"]
 
 
 def layer_cache(
-    group: LayerGroup, run: DecodeRun, dtype: torch.dtype, device: torch.device
+    group: LayerGroup,
+    run: DecodeRun,
+    dtype: torch.dtype,
+    device: torch.device,
+    table: BlockTable | None = None,
 ) -> LayerCache:
-    """The cache of one layer of ``group``, with room for the run's target."""
-    if run.cache == "concat" and type(group) is not FullAttention:
-        raise InputError("cache", "concat", f"contiguous for {group.kind} layers")
+    """The cache of one layer of ``group``, with room for the run's target.
+
+    ``table`` is the block table that all paged layers of a run share.
+    """
+    if run.cache != "contiguous" and type(group) is not FullAttention:
+        raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
     if isinstance(group, LatentAttention):
         return LatentCache(
             run.batch, run.target, group.kv_lora_rank, group.rope_dim, dtype=dtype, device=device
@@ -42,6 +51,9 @@ def layer_cache(
             dtype=dtype,
             device=device,
         )
+    if run.cache == "paged":
+        assert table is not None
+        return PagedCache(table, run.batch, group.kv_heads, *widths, dtype=dtype, device=device)
     if run.cache == "concat":
         return ConcatCache(
             run.batch, group.kv_heads, run.start, *widths, dtype=dtype, device=device

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
+from kvtui.engine.attention import decode_attention
+
 
 def tensor_bytes(*tensors: Tensor) -> int:
     """numel x element size."""
@@ -46,6 +48,10 @@ class LayerCache(ABC):
     @abstractmethod
     def views(self) -> tuple[Tensor, Tensor]:
         """K ``[B, Hkv, t, Dk]`` and V ``[B, Hkv, t, Dv]`` that the next query attends to."""
+
+    def attend(self, q: Tensor, *, scale: float | None = None, threads: int = 1) -> Tensor:
+        """Attention of one token per sequence, q ``[B, Hq, 1, Dk]``, over what is held."""
+        return decode_attention(q, *self.views(), scale=scale, threads=threads)
 
     @property
     @abstractmethod
