@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
+from kvtui.engine.caches.paged import DeviceTable
 from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
@@ -39,11 +40,12 @@ class Decoder:
         self.hidden = hidden_size(run)
         self._weights = Weights(dtype, device, run.seed)
         self._rotaries: dict[int, Rotary] = {}
-        self.table: BlockTable | None = None
+        self.table: DeviceTable | None = None
         """The block table that all paged layers share."""
         if run.cache == "paged":
             blocks = run.batch * -(-run.target // run.block)
-            self.table = BlockTable(run.batch, blocks, run.block, seed=run.seed)
+            table = BlockTable(run.batch, blocks, run.block, seed=run.seed)
+            self.table = DeviceTable(table, device)
         self.groups = [[self._layer(group) for _ in range(group.layers)] for group in run.groups]
         self.layers = [layer for group in self.groups for layer in group]
         if run.work == "attention":

@@ -37,6 +37,13 @@ class BlockTable:
         self._references = [0] * blocks
         self._owned: list[list[int]] = [[] for _ in range(sequences)]
         self._tokens = [0] * sequences
+        self.version = 0
+        """Changes whenever some sequence's blocks do."""
+
+    @property
+    def sequences(self) -> int:
+        """Sequences the table is for."""
+        return len(self._owned)
 
     def ids(self, sequence: int) -> list[int]:
         """Blocks of ``sequence``, in order of its tokens."""
@@ -54,6 +61,7 @@ class BlockTable:
         owned = self._owned[sequence]
         while len(owned) * self.block < tokens:
             owned.append(self._take())
+            self.version += 1
         self._tokens[sequence] = max(self._tokens[sequence], tokens)
 
     def fork(self, source: int, target: int, tokens: int) -> None:
@@ -66,6 +74,7 @@ class BlockTable:
         for one in shared:
             self._references[one] += 1
         self._owned[target] = list(shared)
+        self.version += 1
         self._tokens[target] = tokens
 
     def writable(self, sequence: int, position: int) -> tuple[int, int] | None:
@@ -81,6 +90,7 @@ class BlockTable:
         new = self._take()
         self._references[old] -= 1
         self._owned[sequence][index] = new
+        self.version += 1
         return old, new
 
     def free(self, sequence: int) -> None:
@@ -90,6 +100,7 @@ class BlockTable:
             if not self._references[one]:
                 self._free.append(one)
         self._owned[sequence], self._tokens[sequence] = [], 0
+        self.version += 1
 
     def fragmentation(self) -> Fragmentation:
         """How the pool is filled now."""

@@ -42,6 +42,26 @@ def test_every_step_equals_recomputation(group: LayerGroup) -> None:
             )
 
 
+def test_a_paged_cache_equals_recomputation() -> None:
+    """Blocks in shuffled order give, on the GPU too, what recomputation gives."""
+    run = DecodeRun(
+        groups=GROUPS[:1], batch=2, start=48, target=60, device="cuda", cache="paged", block=7
+    )
+    with torch.inference_mode(), backends(GPU):
+        decoder = Decoder(run, torch.float32, GPU)
+        x = decoder.inputs(2, run.target, torch.Generator(device=GPU).manual_seed(3))
+        for first in range(0, run.start, 16):
+            list(decoder.fill(x[:, first : first + 16], slice(0, 2), first))
+        decoder.filled(run.start)
+        for position in range(run.start, run.target):
+            torch.testing.assert_close(
+                decoder.step(x[:, position : position + 1], position),
+                decoder.recompute(x[:, : position + 1]),
+                rtol=1e-4,
+                atol=1e-5,
+            )
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_equals_the_dense_reference(dtype: torch.dtype) -> None:
     """Decode and later prompt pieces agree with fp32 within the format's precision."""

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtui.engine.caches.paged import PagedCache
+from kvtui.engine.caches.paged import DeviceTable, PagedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.pages import BlockTable
 from kvtui.errors import InputError, RefusedError
@@ -109,8 +109,9 @@ def test_no_sequence_reads_what_is_not_its_own(data: st.DataObject) -> None:
     """
     sequences, block = 4, data.draw(st.integers(1, 5), label="block")
     table = BlockTable(sequences, 64, block, seed=data.draw(st.integers(0, 9), label="seed"))
+    shared = DeviceTable(table, CPU)
     pools = [
-        PagedCache(table, sequences, 1, 1, 1, dtype=torch.float32, device=CPU) for _ in range(2)
+        PagedCache(shared, sequences, 1, 1, 1, dtype=torch.float32, device=CPU) for _ in range(2)
     ]
     histories: list[list[float]] = [[] for _ in range(sequences)]
     number = 0.0

@@ -6,9 +6,8 @@ from kvtui.engine.caches.base import LayerCache, tensor_bytes
 from kvtui.engine.caches.concat import ConcatCache
 from kvtui.engine.caches.contiguous import ContiguousCache
 from kvtui.engine.caches.latent import LatentCache
-from kvtui.engine.caches.paged import PagedCache
+from kvtui.engine.caches.paged import DeviceTable, PagedCache
 from kvtui.engine.caches.ring import RingCache
-from kvtui.engine.pages import BlockTable
 from kvtui.errors import InputError
 from kvtui.spec import (
     DecodeRun,
@@ -27,7 +26,7 @@ def layer_cache(
     run: DecodeRun,
     dtype: torch.dtype,
     device: torch.device,
-    table: BlockTable | None = None,
+    table: DeviceTable | None = None,
 ) -> LayerCache:
     """The cache of one layer of ``group``, with room for the run's target.
 

@@ -18,6 +18,29 @@ from kvtui.engine.pages import BlockTable
 _CHUNK_TOKENS: Final = 1024
 
 
+class DeviceTable:
+    """The block table as an int tensor ``[B, blocks]``, renewed only when a block was added.
+
+    Shared by all layers, so that a step touches the host's lists once a block and not once a layer.
+    """
+
+    def __init__(self, table: BlockTable, device: torch.device) -> None:
+        """Follow ``table``."""
+        self.table, self._device = table, device
+        self._version = -1
+        self._ids = torch.empty(0, dtype=torch.long)
+
+    def ids(self) -> Tensor:
+        """Block ids ``[B, most blocks of a sequence]``; short rows end in block 0."""
+        if self._version != self.table.version:
+            rows = [self.table.ids(sequence) for sequence in range(self.table.sequences)]
+            most = max(map(len, rows), default=0)
+            padded = [row + [0] * (most - len(row)) for row in rows]
+            self._ids = torch.tensor(padded, dtype=torch.long, device=self._device)
+            self._version = self.table.version
+        return self._ids
+
+
 class PagedCache(LayerCache):
     """One layer's pools; the table is shared by all layers."""
 
@@ -25,7 +48,7 @@ class PagedCache(LayerCache):
 
     def __init__(
         self,
-        table: BlockTable,
+        shared: DeviceTable,
         batch: int,
         kv_heads: int,
         k_width: int,
@@ -34,9 +57,10 @@ class PagedCache(LayerCache):
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """Allocate every block of ``table``."""
+        """Allocate every block of the table."""
         super().__init__()
-        self.table, self._batch = table, batch
+        table = shared.table
+        self.table, self._shared, self._batch = table, shared, batch
         shape = (kv_heads, table.blocks, table.block)
         self._k = torch.empty(*shape, k_width, dtype=dtype, device=device)
         self._v = torch.empty(*shape, v_width, dtype=dtype, device=device)
@@ -57,8 +81,7 @@ class PagedCache(LayerCache):
         block = self.table.block
         for sequence in range(self._batch):
             self.table.extend(sequence, self.seen + 1)
-        blocks = [self.table.ids(sequence)[self.seen // block] for sequence in range(self._batch)]
-        index = torch.tensor(blocks, device=self._k.device)
+        index = self._shared.ids()[: self._batch, self.seen // block]
         slot = self.seen % block
         self._k[:, index, slot] = k[:, :, 0].transpose(0, 1)
         self._v[:, index, slot] = v[:, :, 0].transpose(0, 1)
@@ -102,7 +125,7 @@ class PagedCache(LayerCache):
 
     def _places(self, sequence: int, first: int, end: int) -> tuple[Tensor, Tensor]:
         """Block and slot of the tokens from ``first`` to ``end`` of one sequence."""
-        ids = torch.tensor(self.table.ids(sequence), device=self._k.device)
+        ids = self._shared.ids()[sequence]
         positions = torch.arange(first, end, device=self._k.device)
         block = self.table.block
         return ids[positions // block], positions % block
@@ -111,8 +134,8 @@ class PagedCache(LayerCache):
         """K and V of tokens ``first`` to ``end``, ``[b, Hkv, n, D]``; ``first`` begins a block."""
         block = self.table.block
         start, stop = first // block, -(-end // block)
-        ids = [one for sequence in sequences for one in self.table.ids(sequence)[start:stop]]
-        index = torch.tensor(ids, device=self._k.device, dtype=torch.long)
+        chosen = self._shared.ids()[sequences.start : sequences.stop, start:stop]
+        index = chosen.flatten()
         found = []
         for pool in self.tensors:
             heads, _, _, width = pool.shape
