@@ -33,7 +33,7 @@ _WORKLOAD_FLAGS = (
     ("context", "N", "tokens per sequence, T"),
     ("lengths", "T*N,...|FILE", "ragged lengths, such as 6000*20,3000*4"),
     ("mean", "N", "mean of log-normal lengths, with --p95 and --batch"),
-    ("p95", "N", "length that 95 % of them stay within"),
+    ("p95", "N", "length that 95 %% of them stay within"),
     ("shared-prefix", "N", "first tokens that all sequences share"),
     ("in-flight", "N", "tokens of prompts being prefilled beside them"),
     ("draft", "NAME", "speculative draft model, resident beside the target"),

@@ -283,7 +283,7 @@ class TestRun:
             (("--start", "1024"), "start is 1024"),
             (("--dtype", "q8_0"), "dtype"),
             (("--work", "everything"), "work is 'everything'"),
-            (("--cache", "paged"), "cache is 'paged'"),
+            (("--cache", "lru"), "cache is 'lru'"),
             (("--time-limit", "-1"), "time limit is '-1'"),
             (("--tp", "2"), "tp is 2"),
         ],
