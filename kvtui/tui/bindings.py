@@ -1,5 +1,6 @@
 """Every key with its id, its tooltip and its place in the help; and what the figures mean."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from textual.binding import Binding
@@ -8,10 +9,12 @@ BINDINGS: Final = [
     Binding("r", "run", "run/stop", id="run", tooltip="Run what is on the screen, or stop it"),
     Binding("h", "hold", "hold", id="hold", tooltip="Hold the run itself, or let it go on"),
     Binding("space", "pause", "pause", id="pause", tooltip="Freeze the view; recording goes on"),
-    Binding("1", "show('size')", "size", id="size", tooltip="Inputs and payload"),
+    Binding("1", "show('size')", "size", id="size",
+            tooltip="Inputs; again for the payload and its formulas"),
     Binding("2", "show('live')", "live", id="live", tooltip="The live run"),
-    Binding("3", "show('memory')", "memory", id="memory", tooltip="Where the bytes went"),
-    Binding("p", "pick('models')", "preset", id="preset", tooltip="Choose a model preset"),
+    Binding("3", "show('memory')", "memory", id="memory",
+            tooltip="Where the bytes went; again for the device"),
+    Binding("p", "pick('models')", "model", id="preset", tooltip="Choose a model preset"),
     Binding("g", "pick('devices')", "gpu", id="device", tooltip="Choose the device to plan for"),
     Binding("[", "step('halve')", "halve", id="halve", tooltip="Halve the focused number"),
     Binding("]", "step('double')", "double", id="double", tooltip="Double the focused number"),
@@ -19,8 +22,9 @@ BINDINGS: Final = [
             key_display="+"),
     Binding("-,minus", "step('lower')", "down", id="lower",
             tooltip="One less of the focused number", key_display="-"),
-    Binding("tab", "walk(1)", "next", id="next", tooltip="Go to the next panel"),
-    Binding("shift+tab", "walk(-1)", "back", id="previous", tooltip="Go to the panel before"),
+    Binding("tab", "walk(1)", "next", id="next", tooltip="Next field; from the last, next panel"),
+    Binding("shift+tab", "walk(-1)", "back", id="previous",
+            tooltip="Field before; from the first, panel before"),
     Binding("z", "zoom", "zoom", id="zoom", tooltip="Maximise the focused panel, or go back"),
     Binding("t", "theme", "theme", id="theme", tooltip="Choose a theme"),
     Binding("question_mark,f1", "help", "help", id="help", tooltip="Keys and what figures mean",
@@ -32,8 +36,12 @@ BINDINGS: Final = [
             tooltip="Stop everything and leave"),
 ]  # fmt: skip
 
-FOOTER: Final = ("run", "hold", "pause", "preset", "device", "zoom", "help", "palette", "quit")
-"""Keys named at the foot of the screen, by id, as far as they fit."""
+FOOTER: Final = ("run", "hold", "pause", "preset", "device", "theme", "zoom", "help", "palette",
+                 "quit")  # fmt: skip
+"""Keys named at the foot of the screen, by id, in the order shown."""
+FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
+                       "zoom", "theme")  # fmt: skip
+"""The same keys in the order in which they get room."""
 
 FIGURES: Final = (
     ("KV", "Logical payload: keys and values of all cached tokens, ideal storage."),
@@ -50,9 +58,17 @@ FIGURES: Final = (
 )
 """What the help says about figures: label and one sentence."""
 EDITING: Final = (
-    ("arrows", "Walk the fields, or the figures of a panel"),
-    ("Enter", "Edit a field, or list its presets"),
+    ("arrows", "Walk the fields, or the figures of a panel; attention changes left and right"),
+    ("Enter", "Edit a field, or list its choices"),
     ("Esc", "Leave a field as it was"),
     ("Backspace", "Give a field back to the preset"),
 )
 """Keys of the inputs, which belong to no binding."""
+
+
+def commands() -> Iterator[tuple[str, str, str]]:
+    """Title, key and action of every binding that the palette does not have by itself."""
+    for binding in BINDINGS:
+        if binding.show and binding.id not in ("palette", "quit", "help"):
+            key = binding.key_display or binding.key.split(",")[0]
+            yield binding.tooltip or binding.description, key, binding.action

@@ -1,13 +1,15 @@
 """Styles and glyphs: few, named by meaning, readable without colour.
 
 Blue and orange are the only pair that carries meaning, and a word always says the same. ASCII
-mode replaces every glyph that a plain font lacks.
+mode replaces every glyph that a plain font lacks. On a light theme both take darker shades.
 """
 
 import locale
 import os
 from dataclasses import dataclass
 from typing import Final
+
+from rich.text import Span, Text
 
 BLUE: Final = "#5fafff"
 ORANGE: Final = "#ff9f40"
@@ -16,6 +18,9 @@ LABEL: Final = "dim"
 STRONG: Final = "bold"
 CURSOR: Final = "reverse"
 STALE: Final = "dim italic"
+
+_ON_LIGHT: Final = ((BLUE, "#0a58b0"), (ORANGE, "#a34f00"))
+"""Shades of the pair that keep a contrast of 5 and more on a light background."""
 
 VERDICT_STYLE: Final = {
     "fits": f"bold {BLUE}",
@@ -38,7 +43,11 @@ class Glyphs:
     """Rising heights of a strip."""
     braille: bool
     dot: str
-    dash: str
+    """A line where there is no braille."""
+    cursor: str
+    """Where typed text goes."""
+    opens: str
+    """A field that opens a list."""
     separator: str
     border: str
     """Textual border type of panels."""
@@ -48,11 +57,13 @@ class Glyphs:
 
 UNICODE: Final = Glyphs(
     full="█", light="░", medium="▓", empty="·", left="▕", right="▏", levels="▁▂▃▄▅▆▇█",
-    braille=True, dot="•", dash="┄", separator=" · ", border="round", at_least="≥", at_most="≤",
+    braille=True, dot="•", cursor="▏", opens="▾", separator=" · ",
+    border="round", at_least="≥", at_most="≤",
 )  # fmt: skip
 ASCII: Final = Glyphs(
     full="#", light="-", medium="=", empty=".", left="[", right="]", levels="_.-=+*#@",
-    braille=False, dot="*", dash="-", separator=" | ", border="ascii", at_least=">=", at_most="<=",
+    braille=False, dot="*", cursor="_", opens="v", separator=" | ",
+    border="ascii", at_least=">=", at_most="<=",
 )  # fmt: skip
 
 
@@ -62,3 +73,19 @@ def glyphs() -> Glyphs:
         return ASCII
     encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
     return UNICODE if encoding == "utf8" else ASCII
+
+
+def tinted(text: Text, *, dark: bool) -> Text:
+    """``text`` in the shades that suit the background."""
+    if dark:
+        return text
+    spans = []
+    for span in text.spans:
+        style = span.style
+        if isinstance(style, str):
+            for bright, deep in _ON_LIGHT:
+                style = style.replace(bright, deep)
+        spans.append(Span(span.start, span.end, style))
+    found = text.copy()
+    found.spans = spans
+    return found

@@ -5,8 +5,9 @@ Nothing here knows what the numbers mean.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.text import Text
 
@@ -19,10 +20,16 @@ _BRAILLE_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a plot: an extent for each dot column, and its style."""
+    """One line of a plot: an extent for each dot column, and how it is drawn."""
 
     extents: Sequence[Extent]
     style: str
+    filled: bool = False
+    """The area below it is filled: told from a bare line without colour."""
+    every: int = 1
+    """Draw one column in this many, for dotted lines."""
+    mark: str = ""
+    """Stands for the curve where there is no braille; empty takes the common dot."""
 
 
 def dot_columns(width: int, glyphs: Glyphs) -> int:
@@ -40,48 +47,56 @@ def line_plot(
     per_cell_x, per_cell_y = (2, 4) if glyphs.braille else (1, 1)
     rows = height * per_cell_y
     masks = [[0] * width for _ in range(height)]
-    styles = [[""] * width for _ in range(height)]
+    owners: list[list[Curve | None]] = [[None] * width for _ in range(height)]
     if not high > low:
         high = low + 1.0
     for curve in curves:
-        previous: tuple[int, int] | None = None
-        for x, extent in enumerate(curve.extents[: width * per_cell_x]):
-            if extent.low is None or extent.high is None:
-                previous = None
-                continue
-            bottom = _dot_row(extent.high, low, high, rows)
-            top = _dot_row(extent.low, low, high, rows)
-            first, last = min(bottom, top), max(bottom, top)
-            if previous is not None:
-                # Join to the column before, so that a steep line has no holes.
-                first, last = min(first, previous[1]), max(last, previous[0])
-            previous = (min(bottom, top), max(bottom, top))
+        for x, (first, last) in _spans(curve, width * per_cell_x, low, high, rows):
             for y in range(first, last + 1):
                 cell_x, cell_y = x // per_cell_x, y // per_cell_y
                 masks[cell_y][cell_x] |= (
                     _BRAILLE_DOTS[y % per_cell_y][x % per_cell_x] if glyphs.braille else 1
                 )
-                styles[cell_y][cell_x] = curve.style
-    lines = []
-    for mask_row, style_row in zip(masks, styles, strict=True):
-        line = Text(no_wrap=True)
-        for mask, style in zip(mask_row, style_row, strict=True):
-            line.append(_cell(mask, glyphs), style)
-        lines.append(line)
-    return lines
+                owners[cell_y][cell_x] = curve
+    return [
+        _run_lengths(
+            (_cell(mask, owner, glyphs), owner.style if owner else "")
+            for mask, owner in zip(mask_row, owner_row, strict=True)
+        )
+        for mask_row, owner_row in zip(masks, owners, strict=True)
+    ]
 
 
-def strip(extents: Sequence[Extent], low: float, high: float, style: str, glyphs: Glyphs) -> Text:
-    """One row of rising blocks, each column at the height of its highest value."""
-    line = Text(no_wrap=True)
-    top = len(glyphs.levels) - 1
+def row_of(value: float, low: float, high: float, height: int, glyphs: Glyphs) -> int:
+    """The row of cells in which ``line_plot`` draws ``value``; 0 is on top."""
+    per_cell = 4 if glyphs.braille else 1
+    return _dot_row(value, low, high, height * per_cell) // per_cell
+
+
+def strip(
+    extents: Sequence[Extent], low: float, high: float, style: str, glyphs: Glyphs, rows: int = 1
+) -> list[Text]:
+    """``rows`` rows of rising blocks, each column at the height of its highest value.
+
+    A value is never invisible: the lowest block stands for ``low``. Gaps stay gaps.
+    """
+    steps = len(glyphs.levels)
+    heights: list[int | None] = []
     for extent in extents:
         if extent.high is None or not math.isfinite(extent.high):
-            line.append(" ")
+            heights.append(None)
             continue
         share = (extent.high - low) / (high - low) if high > low else 0.0
-        line.append(glyphs.levels[round(min(1.0, max(0.0, share)) * top)], style)
-    return line
+        heights.append(max(1, round(min(1.0, max(0.0, share)) * steps * rows)))
+    found = []
+    for row in range(rows):
+        below = (rows - 1 - row) * steps
+        cells = "".join(
+            " " if one is None or one <= below else glyphs.levels[min(steps, one - below) - 1]
+            for one in heights
+        )
+        found.append(Text(cells, style, no_wrap=True))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +137,40 @@ def progress_bar(share: float, width: int, style: str, glyphs: Glyphs) -> Text:
     return stacked_bar([Part(share, glyphs.full, style)], 1.0, width, glyphs)
 
 
+def _spans(
+    curve: Curve, columns: int, low: float, high: float, rows: int
+) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Column and first to last dot row (0 on top) of each column that holds something."""
+    previous: tuple[int, int] | None = None
+    for x, extent in enumerate(curve.extents[:columns]):
+        if extent.low is None or extent.high is None:
+            previous = None
+            continue
+        top = _dot_row(extent.high, low, high, rows)
+        bottom = _dot_row(extent.low, low, high, rows)
+        first, last = top, bottom
+        if previous is not None:
+            # Join to the column before, so that a steep line has no holes.
+            first, last = min(first, previous[1]), max(last, previous[0])
+        previous = (top, bottom)
+        if x % curve.every == 0:
+            yield x, (top, rows - 1) if curve.filled else (first, last)
+
+
 def _dot_row(value: float, low: float, high: float, rows: int) -> int:
     share = (value - low) / (high - low)
     return min(rows - 1, max(0, round((1 - share) * (rows - 1))))
 
 
-def _cell(mask: int, glyphs: Glyphs) -> str:
-    if glyphs.braille:
-        return chr(_BRAILLE_BASE + mask) if mask else " "
-    return glyphs.dot if mask else " "
+def _cell(mask: int, owner: Curve | None, glyphs: Glyphs) -> str:
+    if not mask or owner is None:
+        return " "
+    return chr(_BRAILLE_BASE + mask) if glyphs.braille else owner.mark or glyphs.dot
+
+
+def _run_lengths(cells: Iterable[tuple[str, str]]) -> Text:
+    """One line, a span for each run of one style: what a terminal has to be told."""
+    line = Text(no_wrap=True)
+    for style, run in groupby(cells, key=lambda cell: cell[1]):
+        line.append("".join(char for char, _ in run), style)
+    return line

@@ -71,7 +71,9 @@ async def test_the_first_screen_at_80x24() -> None:
             "tok/s",
             "2·L·B·T·Hkv·D·s = 2·32·4·4096·8·128·2",
             "1 Size",
-            "run/stop",
+            "r run",
+            "? help",
+            "q quit",
         ):
             assert word in shown, word  # fmt: skip
         assert not app.screen.show_vertical_scrollbar
@@ -204,13 +206,14 @@ async def test_every_figure_opens_its_formula() -> None:
     """Walking the payload panel shows another formula for each figure."""
     app = dashboard(HandRoom(), TUTORIAL)
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.press("tab")
+        await pilot.press("1")
+        await settle(pilot, lambda: app.query_one(PayloadPanel).has_focus)
         seen = set()
-        for _ in range(7):
+        for _ in range(8):
             await pilot.pause()
             seen.add(app.query_one("#formula").render().plain)  # type: ignore[union-attr]
             await pilot.press("down")
-        assert len(seen) == 7
+        assert len(seen) == 8
 
 
 async def test_a_run_from_start_to_end() -> None:
@@ -226,7 +229,7 @@ async def test_a_run_from_start_to_end() -> None:
         room.workers[0].put(*opening(1), steps(1, 1, 100), memory(1))
         await settle(pilot, lambda: "RUNNING" in screen_text(app))
         await settle(pilot, lambda: "equal" in text(app, LivePanel))
-        assert "T 4,196 of 16,384" in text(app, LivePanel)
+        assert " 4,196 of 16,384" in text(app, LivePanel)
         assert "aten::flash_for_cpu" in text(app, LivePanel)
         assert any(isinstance(one, WatchCommand) for one in room.monitor.sent)
         room.workers[0].put(steps(1, 101, 12288), ended(1, 12288))
@@ -287,15 +290,15 @@ async def test_pause_freezes_the_view_and_says_so() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.press("r")
         room.workers[0].put(*opening(1), steps(1, 1, 10))
-        await settle(pilot, lambda: "T 4,106" in text(app, LivePanel))
+        await settle(pilot, lambda: " 4,106 of" in text(app, LivePanel))
         await pilot.press("space")
         room.workers[0].put(steps(1, 11, 50))
         await settle(pilot, lambda: app.live.steps == 50)
         await pilot.pause(0.6)
-        assert "T 4,106" in text(app, LivePanel)
+        assert " 4,106 of" in text(app, LivePanel)
         assert "PAUSED" in screen_text(app)
         await pilot.press("space")
-        await settle(pilot, lambda: "T 4,146" in text(app, LivePanel))
+        await settle(pilot, lambda: " 4,146 of" in text(app, LivePanel))
 
 
 async def test_nothing_is_painted_when_nothing_changed() -> None:
@@ -306,7 +309,7 @@ async def test_nothing_is_painted_when_nothing_changed() -> None:
         room.monitor.put(HOST)
         await pilot.press("r")
         room.workers[0].put(*opening(1), steps(1, 1, 10))
-        await settle(pilot, lambda: "T 4,106" in text(app, LivePanel))
+        await settle(pilot, lambda: " 4,106 of" in text(app, LivePanel))
         await pilot.pause(0.6)
         before = [panel.paints for panel in app.query(Panel)]
         await pilot.pause(1.0)
@@ -383,7 +386,7 @@ async def test_ascii_mode_uses_no_other_glyph(monkeypatch: pytest.MonkeyPatch) -
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.press("r")
         room.workers[0].put(*opening(1), steps(1, 1, 100))
-        await settle(pilot, lambda: "T 4,196" in text(app, LivePanel))
+        await settle(pilot, lambda: " 4,196 of" in text(app, LivePanel))
         allowed = set("·≥≤×−→┄…–—Σµ°")
         strange = {char for char in screen_text(app) if ord(char) > 126} - allowed
         assert not strange

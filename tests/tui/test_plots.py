@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kvtui.history import Extent
 from kvtui.tui.palette import ASCII, UNICODE
-from kvtui.tui.plots import Curve, Part, line_plot, stacked_bar, strip
+from kvtui.tui.plots import Curve, Part, line_plot, row_of, stacked_bar, strip
 
 
 @given(
@@ -62,6 +62,43 @@ def test_gaps_stay_gaps() -> None:
 
 def test_a_strip_is_empty_where_nothing_was_measured() -> None:
     """A strip has a block for each column with a value and a blank for each without."""
-    line = strip([Extent(1.0, 1.0), Extent(None, None), Extent(0.0, 2.0)], 0.0, 2.0, "", UNICODE)
-    assert line.plain[1] == " "
-    assert line.plain[2] == "█"
+    extents = [Extent(1.0, 1.0), Extent(None, None), Extent(0.0, 2.0)]
+    (line,) = strip(extents, 0.0, 2.0, "", UNICODE)
+    assert line.plain == "▄ █"
+
+
+def test_a_strip_of_two_rows_rises_through_both() -> None:
+    """A value in the upper half fills the lower row; the least value still shows."""
+    extents = [Extent(0.0, 0.0), Extent(1.0, 1.0), Extent(1.5, 1.5), Extent(2.0, 2.0)]
+    upper, lower = strip(extents, 0.0, 2.0, "", UNICODE, 2)
+    assert lower.plain == "▁███"
+    assert upper.plain == "  ▄█"
+
+
+def test_a_filled_curve_reaches_the_floor() -> None:
+    """Everything below a filled curve is drawn, and nothing above it."""
+    filled = Curve([Extent(float(x), float(x)) for x in range(4)], "", filled=True, mark="#")
+    lines = [line.plain for line in line_plot([filled], 4, 4, 0.0, 3.0, ASCII)]
+    assert lines == ["   #", "  ##", " ###", "####"]
+
+
+def test_a_dotted_curve_leaves_columns_out() -> None:
+    """Every third column of a dotted curve is drawn."""
+    dotted = Curve([Extent(1.0, 1.0)] * 7, "", every=3, mark="-")
+    assert line_plot([dotted], 7, 1, 0.0, 1.0, ASCII)[0].plain == "-  -  -"
+
+
+def test_a_steep_curve_has_no_holes() -> None:
+    """Columns far apart in height are joined."""
+    steep = Curve([Extent(0.0, 0.0), Extent(9.0, 9.0)], "")
+    lines = [line.plain for line in line_plot([steep], 2, 10, 0.0, 9.0, ASCII)]
+    assert all("*" in line for line in lines)
+
+
+def test_a_label_stands_beside_what_it_names() -> None:
+    """The row told for a value is the row its curve is drawn in."""
+    for glyphs in (ASCII, UNICODE):
+        for value in (0.0, 2.5, 5.0, 10.0):
+            drawn = line_plot([Curve([Extent(value, value)], "")], 1, 7, 0.0, 10.0, glyphs)
+            (at,) = [index for index, line in enumerate(drawn) if line.plain.strip()]
+            assert row_of(value, 0.0, 10.0, 7, glyphs) == at

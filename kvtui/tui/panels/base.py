@@ -1,23 +1,29 @@
 """What every panel is: a bordered block of text lines, repainted only when they changed."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from kvtui.tui.palette import Glyphs, glyphs
+from kvtui.tui.palette import DIM, LABEL, Glyphs, glyphs, tinted
+
+LABEL_WIDTH = 9
+"""Cells of the label column, the same in every panel, so that values stand in one line."""
 
 
 class Panel(Widget):
     """A titled block of lines; subclasses say which lines for which size."""
 
     allow_maximize: ClassVar[bool] = True
+    follows_run: ClassVar[bool] = True
+    """Frozen while the view is paused; a panel of what was typed is not."""
 
     def __init__(self, title: str, *, id: str) -> None:  # noqa: A002  # Textual's own name
         """Title the border."""
         super().__init__(id=id)
-        self.border_title = title
+        self.border_title = Text(title)
         self.glyphs: Glyphs = glyphs()
         self._drawn = Text()
         self.paints = 0
@@ -26,6 +32,10 @@ class Panel(Widget):
     def lines(self, width: int, height: int) -> list[Text]:
         """The lines to draw in ``width`` x ``height`` cells."""
         raise NotImplementedError
+
+    def explanation(self) -> tuple[str, str] | None:
+        """What stands behind the figure under the cursor, and where the rule comes from."""
+        return None
 
     def update(self) -> None:
         """Draw again if the lines differ from those on screen."""
@@ -52,7 +62,8 @@ class Panel(Widget):
         found = self.lines(size.width, size.height)[: size.height]
         for line in found:
             line.truncate(size.width, overflow="ellipsis")
-        return Text("\n", no_wrap=True).join(found)
+        joined = Text("\n", no_wrap=True).join(found)
+        return tinted(joined, dark=self.app.current_theme.dark)
 
 
 def wrapped(text: str, width: int, style: str = "", *, most: int = 3) -> list[Text]:
@@ -68,3 +79,49 @@ def wrapped(text: str, width: int, style: str = "", *, most: int = 3) -> list[Te
             lines[-1] = f"{lines[-1][: max(0, width - 1)]}…"
             break
     return [Text(line, style, no_wrap=True) for line in lines if line]
+
+
+def flow(
+    label: str, chunks: Sequence[Text | str], width: int, *, indent: int = LABEL_WIDTH
+) -> list[Text]:
+    """``label``, then ``chunks`` side by side, on as many lines as ``width`` asks for.
+
+    A chunk is never broken, so no figure is torn from its unit; empty chunks are left out.
+    """
+    line = Text(no_wrap=True).append(f"{label:<{indent}}", LABEL)
+    lines = [line]
+    for chunk in chunks:
+        piece = chunk if isinstance(chunk, Text) else Text(chunk)
+        if not piece.cell_len:
+            continue
+        gap = 2 if line.cell_len > indent else 0
+        if gap and line.cell_len + gap + piece.cell_len > width:
+            line, gap = Text(" " * indent, no_wrap=True), 0
+            lines.append(line)
+        line.append(" " * gap)
+        line.append_text(piece)
+    return lines
+
+
+def pair(name: str, value: Text | str, style: str = "") -> Text:
+    """A small label and its value, one chunk."""
+    chunk = Text(no_wrap=True).append(f"{name} ", LABEL)
+    return chunk.append_text(value) if isinstance(value, Text) else chunk.append(value, style)
+
+
+def beside(left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:
+    """Two columns, the right one from ``width`` cells on."""
+    found = []
+    for index in range(max(len(left), len(right))):
+        line = left[index].copy() if index < len(left) else Text(no_wrap=True)
+        if index < len(right):
+            line.truncate(width - 2, overflow="ellipsis")
+            line.pad_right(max(0, width - line.cell_len))
+            line.append_text(right[index])
+        found.append(line)
+    return found
+
+
+def notes(sentences: Sequence[str], width: int, *, most: int = 2) -> list[Text]:
+    """Side remarks, dim, each on its own lines."""
+    return [line for one in sentences for line in wrapped(one, width, DIM, most=most)]

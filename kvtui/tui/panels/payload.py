@@ -1,15 +1,17 @@
 """Payload against budget: the figures of the sizing answer, each opening its formula."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.message import Message
 
 from kvtui.session.answer import Answer
+from kvtui.session.parts import LeverPart
 from kvtui.session.question import Question
 from kvtui.tui.palette import BLUE, CURSOR, DIM, LABEL, ORANGE, STALE, VERDICT_STYLE
-from kvtui.tui.panels.base import Panel, wrapped
+from kvtui.tui.panels.base import LABEL_WIDTH, Panel, beside, flow, pair, wrapped
 from kvtui.tui.plots import Part, stacked_bar
 from kvtui.units import (
     NOT_AVAILABLE,
@@ -24,6 +26,7 @@ from kvtui.units import (
 FIGURES = (
     "payload.bytes",
     "payload.bytes_per_token",
+    "payload.bytes_per_step",
     "budget.available_bytes",
     "budget.spare_bytes",
     "limits.max_batch",
@@ -32,9 +35,17 @@ FIGURES = (
 )
 """Figures in the order the cursor walks them; names as in ``size --json``."""
 
+_TWO_COLUMNS = 110
+"""From this width the levers stand beside the figures."""
+_FIGURES_WIDTH = 66
+_SHORT = 8
+"""Below this height only what decides is shown."""
+
 
 class PayloadPanel(Panel, can_focus=True):
     """The answer; up and down walk its figures."""
+
+    follows_run: ClassVar[bool] = False
 
     @dataclass
     class Walked(Message):
@@ -50,6 +61,12 @@ class PayloadPanel(Panel, can_focus=True):
     def figure(self) -> str:
         """Name of the figure under the cursor."""
         return FIGURES[self._at]
+
+    def explanation(self) -> tuple[str, str] | None:
+        """The figure's formula with values, and its source."""
+        answer = self._question.answer
+        part = answer.explanation(self.figure) if answer is not None else None
+        return None if part is None else (part.line, part.source)
 
     def on_key(self, event: events.Key) -> None:
         """Walk the figures."""
@@ -72,172 +89,188 @@ class PayloadPanel(Panel, can_focus=True):
         self.update()
 
     def lines(self, width: int, height: int) -> list[Text]:
-        """The figures that fit, the most asked for first."""
+        """The figures, the most asked for first; levers in the room that is left."""
         answer = self._question.answer
         if answer is None:
             reason = self._question.error
             return wrapped(str(reason) if reason else "Nothing asked yet.", width, most=height)
-        found = [
-            *self._bytes(answer, width),
-            *self._budget(answer, width),
-            self._limits(answer),
-            *self._speed(answer, width),
-        ]
-        found += self._moves(answer, width, height - len(found))
+        inner = min(width, _FIGURES_WIDTH) if width >= _TWO_COLUMNS else width
+        if height < _SHORT:
+            found = [
+                *self._cache(answer, inner)[:1],
+                *self._verdict(answer, inner)[:1],
+                *self._bar(answer, inner),
+                *self._limits(answer, inner),
+                *self._speed(answer, inner),
+            ]
+        else:
+            found = [
+                *self._cache(answer, inner),
+                *self._beside_cache(answer, inner),
+                *self._bar(answer, inner),
+                *self._verdict(answer, inner),
+                *self._limits(answer, inner),
+                *self._speed(answer, inner),
+            ]
+        if width >= _TWO_COLUMNS:
+            rest = width - _FIGURES_WIDTH - 3
+            found = beside(found, self._moves(answer, rest, height), _FIGURES_WIDTH + 3)
+        else:
+            found += self._moves(answer, width, height - len(found))
         if self._question.error is not None:
             for line in found:
                 line.stylize(STALE)
         return found
 
-    def _figure(self, name: str, text: str, style: str = "bold") -> Text:
+    def _figure(self, name: str, text: str, style: str = "") -> Text:
         here = self.has_focus and self.figure == name
         return Text(text, CURSOR if here else style, no_wrap=True)
 
-    def _line(self, label: str, *parts: Text | str) -> Text:
-        line = Text(no_wrap=True).append(f"{label:<8}", LABEL)
-        for part in parts:
-            line.append_text(part if isinstance(part, Text) else Text(part))
-        return line
-
-    def _bytes(self, answer: Answer, width: int) -> list[Text]:
+    def _cache(self, answer: Answer, width: int) -> list[Text]:
         part = answer.payload
-        exact = f"  {format_exact(part.bytes)}"
-        per_token = self._figure(
-            "payload.bytes_per_token", f"{format_bytes(part.bytes_per_token)}/token", ""
+        found = flow(
+            "KV cache",
+            [
+                self._figure("payload.bytes", format_bytes(part.bytes), "bold"),
+                format_exact(part.bytes),
+                self._figure(
+                    "payload.bytes_per_token", f"{format_bytes(part.bytes_per_token)}/token"
+                ),
+                self._figure("payload.bytes_per_step", f"{format_bytes(part.bytes_per_step)}/step"),
+            ],
+            width,
         )
-        per_step = f"  {format_bytes(part.bytes_per_step)}/step"
-        found = []
-        kv = self._figure("payload.bytes", format_bytes(part.bytes))
-        if width >= 70:
-            found.append(self._line("KV", kv, exact, "  ", per_token, per_step))
-        else:
-            found.append(self._line("KV", kv, exact))
-            found.append(self._line("", per_token, per_step))
         if part.state_bytes:
-            found.append(self._line("state", f"{format_bytes(part.state_bytes)}, constant in T"))
-        if answer.per_rank.tp > 1 or answer.block > 1:
-            found.append(
-                self._line(
-                    "rank",
-                    f"{format_bytes(answer.per_rank.reserved_bytes)} reserved on each of "
-                    f"{answer.per_rank.tp}",
-                )
+            found += flow(
+                "", [f"of it {format_bytes(part.state_bytes)} state, constant in T"], width
             )
+        rank = answer.per_rank
+        if rank.tp > 1 or answer.block > 1:
+            each = f"reserved on each of {rank.tp} ranks" if rank.tp > 1 else "reserved in blocks"
+            found += flow("per rank", [f"{format_bytes(rank.reserved_bytes)} {each}"], width)
         return found
 
-    def _budget(self, answer: Answer, width: int) -> list[Text]:
+    def _beside_cache(self, answer: Answer, width: int) -> list[Text]:
         part = answer.budget
-        weights = format_bytes(part.weights_bytes)
         band = part.overhead_bytes
-        found = [
-            self._line(
-                "weights",
-                weights,
-                Text("  other ", LABEL),
-                f"{format_bytes(band.expected)}",
-                Text(f" ({format_bytes(band.low)} to {format_bytes(band.high)})", DIM)
-                if width >= 60
-                else "",
-                Text("  reserve ", LABEL) if part.reserve_bytes else "",
-                format_bytes(part.reserve_bytes) if part.reserve_bytes else "",
-            )
-        ]
-        if part.usable_bytes is None or part.spare_bytes is None:
-            found.append(self._line("budget", "no memory figure: type one or choose a gpu"))
-            return found
-        shown = f" {format_bytes(part.usable_bytes)}"
-        found.append(
-            stacked_bar(
-                [
-                    Part(answer.per_rank.reserved_bytes, self.glyphs.full, BLUE),
-                    Part(part.weights_bytes or 0, self.glyphs.medium, ""),
-                    Part(band.expected + part.reserve_bytes, self.glyphs.light, DIM),
-                ],
-                part.usable_bytes,
-                max(8, width - len(shown)),
-                self.glyphs,
-            ).append(shown, DIM)
+        other = format_bytes(band.expected)
+        ends = f" ({format_bytes(band.low)} to {format_bytes(band.high)})"
+        reserve = pair("reserve", format_bytes(part.reserve_bytes)) if part.reserve_bytes else ""
+        each = " per rank" if answer.per_rank.tp > 1 else ""
+        return flow(
+            "weights",
+            [
+                Text(format_bytes(part.weights_bytes)).append(each, DIM),
+                pair("other", Text(other).append(ends if band.high > band.low else "", DIM)),
+                reserve,
+            ],
+            width,
         )
-        verdict = part.verdict or ""
+
+    def _bar(self, answer: Answer, width: int) -> list[Text]:
+        part = answer.budget
+        if part.usable_bytes is None or part.spare_bytes is None:
+            return []
+        shown = f" {format_bytes(part.usable_bytes)}"
+        bar = stacked_bar(
+            [
+                Part(answer.per_rank.reserved_bytes, self.glyphs.full, BLUE),
+                Part(part.weights_bytes or 0, self.glyphs.medium, ""),
+                Part(part.overhead_bytes.expected + part.reserve_bytes, self.glyphs.light, DIM),
+            ],
+            part.usable_bytes,
+            max(8, width - LABEL_WIDTH - len(shown)),
+            self.glyphs,
+        )
+        return flow("budget", [bar.append(shown, DIM)], width)
+
+    def _verdict(self, answer: Answer, width: int) -> list[Text]:
+        part = answer.budget
         spare = part.spare_bytes
+        if part.usable_bytes is None or spare is None:
+            return flow("verdict", ["no memory figure:", "type one or choose a gpu"], width)
+        verdict = part.verdict or ""
         text = f"over by {format_bytes(-spare)}" if spare < 0 else f"{format_bytes(spare)} to spare"
-        room: list[Text | str] = [
+        chunks: list[Text | str] = [
             Text(verdict.upper(), VERDICT_STYLE.get(verdict, "")),
-            " ",
-            self._figure("budget.spare_bytes", text, ""),
+            self._figure("budget.spare_bytes", text),
         ]
         if part.available_bytes is not None and part.available_bytes >= 0:
-            held = self._figure("budget.available_bytes", format_bytes(part.available_bytes), "")
-            room += [" of ", held, " for the cache" if width >= 60 else ""]
-        elif width >= 60:
-            room.append(", weights and overhead alone exceed the memory")
-        found.append(self._line("verdict", *room))
-        return found
+            held = format_bytes(part.available_bytes)
+            chunks.append(
+                Text("of ", LABEL)
+                .append_text(self._figure("budget.available_bytes", held))
+                .append(" for the cache", LABEL)
+            )
+        else:
+            chunks.append("weights and overhead alone do not fit")
+        return flow("verdict", chunks, width)
 
-    def _limits(self, answer: Answer) -> Text:
-        return self._line(
-            "limits",
-            Text("max B ", LABEL),
-            self._figure("limits.max_batch", format_count(answer.limits.max_batch), ""),
-            Text("  max T ", LABEL),
-            self._figure("limits.max_context", format_count(answer.limits.max_context), ""),
-        )
+    def _limits(self, answer: Answer, width: int) -> list[Text]:
+        limits = answer.limits
+        batch = self._figure("limits.max_batch", format_count(limits.max_batch))
+        context = self._figure("limits.max_context", format_count(limits.max_context))
+        return flow("limits", [pair("max B", batch), pair("max T", context)], width)
 
     def _speed(self, answer: Answer, width: int) -> list[Text]:
         step, prefill = answer.step, answer.prefill
         if step.floor_ms is None:
-            return [
-                self._line(
-                    "step", f"reads {format_bytes(step.kv_read_bytes)} of KV; no bandwidth given"
-                )
-            ]
+            reads = f"reads {format_bytes(step.kv_read_bytes)} of KV,"
+            return flow("step", [reads, "no bandwidth given"], width)
         least, most = self.glyphs.at_least, self.glyphs.at_most
-        bound = f"{step.bound}-bound"
-        intensity = NOT_AVAILABLE if step.intensity is None else f"{step.intensity:.3g} FLOP/B"
-        first = self._line(
+        intensity = "" if step.intensity is None else f"{step.intensity:.3g} FLOP/B"
+        found = flow(
             "step",
-            self._figure("step.floor_ms", f"{least} {format_ms(step.floor_ms)}"),
-            f"  {most} {format_per_s(step.tokens_per_s)} tok/s",
+            [
+                self._figure("step.floor_ms", f"{least} {format_ms(step.floor_ms)}", "bold"),
+                f"{most} {format_per_s(step.tokens_per_s)} tok/s",
+                Text(f"{step.bound}-bound", DIM),
+                Text(intensity, DIM),
+            ],
+            width,
         )
-        second = f"{bound}, {intensity}"
-        filling = (
-            f"{least} {format_ms(prefill.floor_ms)}, {prefill.bound}-bound"
-            if prefill.floor_ms is not None
-            else NOT_AVAILABLE
-        )
-        if width >= 70:
-            first.append(f"  {second}", DIM)
-            return [first, self._line("prefill", filling, f", {format_flops(prefill.flops)}")]
-        return [first, self._line("", Text(second, DIM)), self._line("prefill", filling)]
+        flops = Text(format_flops(prefill.flops), DIM) if prefill.flops is not None else ""
+        if prefill.floor_ms is None:
+            return [*found, *flow("prefill", [NOT_AVAILABLE, flops], width)]
+        floor = f"{least} {format_ms(prefill.floor_ms)}"
+        bound = Text(f"{prefill.bound}-bound", DIM)
+        return [*found, *flow("prefill", [floor, bound, flops], width)]
 
     def _moves(self, answer: Answer, width: int, room: int) -> list[Text]:
-        """What to move first, and warnings, in the lines that are left."""
-        found: list[Text] = []
+        """What to move first, then warnings and other levers, with prices if all of it fits."""
         over = answer.budget.verdict == "over"
         levers = [one for one in answer.levers if one.fits] if over else answer.levers
-        if over and levers:
-            first = levers[0]
-            found.append(
-                self._line(
-                    "move",
-                    Text(first.change, f"bold {ORANGE}"),
-                    f" saves {format_bytes(first.saves_bytes)}",
-                )
-            )
-            levers = levers[1:]
-        elif over:
-            found.append(self._line("move", Text("no single move fits", f"bold {ORANGE}")))
-        for warning in answer.warnings:
-            found += wrapped(f"! {warning}", width, ORANGE, most=2)
-        two_lines = room - len(found) >= 2 * len(levers)
-        for lever in levers:
-            found.append(
-                self._line(
-                    "lever",
-                    f"{lever.change}: {format_bytes(lever.saves_bytes)} less",
-                    f", step {format_ms(lever.step_ms)}" if lever.step_ms is not None else "",
-                )
-            )
-            if two_lines:
-                found.append(self._line("", Text(lever.price, DIM)))
+        style = f"bold {ORANGE}" if over else "bold"
+        warnings = [
+            line
+            for warning in answer.warnings
+            for line in wrapped(f"! {warning}", width, ORANGE, most=2)
+        ]
+        found: list[Text] = []
+        for priced in (True, False):
+            found = []
+            if levers:
+                found += self._lever("move", levers[0], width, style, priced=priced)
+            elif over:
+                found += flow("move", [Text("no single move fits", style)], width)
+            found += warnings
+            others = [self._lever("or", one, width, "", priced=priced) for one in levers[1:]]
+            if len(found) + sum(map(len, others)) <= room:
+                return found + [line for lines in others for line in lines]
+        for lines in others:
+            if len(found) + len(lines) > room:
+                break
+            found += lines
         return found[: max(0, room)]
+
+    def _lever(
+        self, label: str, lever: LeverPart, width: int, style: str, *, priced: bool
+    ) -> list[Text]:
+        change = f"first: {lever.change}" if label == "move" else lever.change
+        step = f"step {format_ms(lever.step_ms)}" if lever.step_ms is not None else ""
+        saves = f"saves {format_bytes(lever.saves_bytes)}"
+        found = flow(label, [Text(change, style), saves, step], width)
+        if priced:
+            price = wrapped(lever.price, width - LABEL_WIDTH, DIM, most=2)
+            found += [Text(" " * LABEL_WIDTH, no_wrap=True).append_text(line) for line in price]
+        return found

@@ -1,0 +1,167 @@
+"""The screen with all panels: how they are arranged, and when they are drawn.
+
+Nothing is drawn per record: a timer looks whether anything changed. Panels of the run are drawn
+at most four times a second, plots twice, and not at all while the view is paused.
+"""
+
+from typing import Final
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widgets import Static
+
+from kvtui.session.live import Live
+from kvtui.tui import arrangement
+from kvtui.tui.frame import footer_line, formula_lines, header_line
+from kvtui.tui.opening import Asked
+from kvtui.tui.palette import ASCII, glyphs, tinted
+from kvtui.tui.panels.base import Panel
+from kvtui.tui.panels.gpu import GpuPanel
+from kvtui.tui.panels.inputs import InputsPanel
+from kvtui.tui.panels.live import LivePanel
+from kvtui.tui.panels.memory import MemoryPanel
+from kvtui.tui.panels.payload import PayloadPanel
+
+_TICK_S: Final = 0.25
+"""Text repaints at most at 4 Hz, plots at every second tick."""
+_TAB_PANELS: Final = {
+    "size": ("#inputs", "#payload"),
+    "live": ("#live",),
+    "memory": ("#memory", "#gpu"),
+}
+"""Panels of a tab in the order in which its key focuses them."""
+
+
+class Dashboard(Screen[None]):
+    """Header, panels, formula and footer over one question and one live run."""
+
+    def __init__(self, asked: Asked, live: Live) -> None:
+        """Show ``asked`` and ``live``."""
+        super().__init__()
+        self._asked, self._live = asked, live
+        self._shown = "size"
+        self.paused = False
+        self._seen = (-1, -1)
+        self._ticks = 0
+        self._ready = False
+        """All widgets are there; sizes may be known before."""
+
+    def compose(self) -> ComposeResult:
+        """What is asked and where the bytes went on the left, the answers on the right."""
+        yield Static(id="header", markup=False)
+        with Container(id="body"):
+            with Container(id="left"):
+                yield InputsPanel(self._asked.form, self._asked.question)
+                yield MemoryPanel(self._live)
+                yield GpuPanel(self._live)
+            with Container(id="right"):
+                yield PayloadPanel(self._asked.question)
+                yield LivePanel(self._live, self._asked.run)
+        yield Static(id="formula", markup=False)
+        yield Static(id="footer", markup=False)
+        yield Static(id="too-small", markup=False)
+
+    def on_mount(self) -> None:
+        """Focus the inputs (no field takes text yet) and begin to look for changes."""
+        self.set_class(glyphs() is ASCII, "ascii")
+        self._ready = True
+        self.inputs.focus()
+        self.rearrange()
+        self.set_interval(_TICK_S, self._tick)
+
+    @property
+    def inputs(self) -> InputsPanel:
+        """The panel of fields."""
+        return self.query_one(InputsPanel)
+
+    @property
+    def live_panel(self) -> LivePanel:
+        """The panel of the run."""
+        return self.query_one(LivePanel)
+
+    def rearrange(self) -> None:
+        """Panels for this size and tab."""
+        if not self._ready:
+            return
+        size = self.app.size
+        for name, holds in arrangement.classes(*size, self._shown).items():
+            self.set_class(holds, name)
+        self._set("#too-small", Text(arrangement.size_needed(*size)))
+        self.call_after_refresh(self.draw)
+
+    def _tick(self) -> None:
+        """Draw if anything changed; plots at half the rate."""
+        self._ticks += 1
+        limit = self._live.limit_bytes_per_s
+        if limit is not None and self._live.device is not None and self._live.device.kind == "cpu":
+            self._asked.question.measured(limit)
+        if self.paused or not self.is_current:
+            return
+        plots = self._ticks % 2 == 0 and self.live_panel.plot_is_stale
+        seen = (self._live.revision, self._asked.question.revision)
+        if seen != self._seen or plots:
+            self._seen = seen
+            self.live_panel.renew_plots = plots
+            self.draw()
+
+    def draw(self) -> None:
+        """Bring every visible panel up to date; paused, those of the run stay as they are."""
+        if not self._ready or not self.is_attached:
+            return
+        for panel in self.query(Panel):
+            if not (self.paused and panel.follows_run):
+                panel.update()
+        width = self.app.size.width
+        question = self._asked.question
+        self._set("#header", header_line(question, self._live, width, paused=self.paused))
+        explained = self.focused.explanation() if isinstance(self.focused, Panel) else None
+        self._set("#formula", formula_lines(question, explained, max(1, width - 2)))
+        tabs = not self.has_class("full")
+        self._set("#footer", footer_line(self._live, width, tabs=tabs, shown=self._shown))
+
+    def _set(self, selector: str, text: Text) -> None:
+        widget = self.query_one(selector, Static)
+        drawn = tinted(text, dark=self.app.current_theme.dark)
+        if widget.content != drawn:
+            widget.update(drawn, layout=False)
+
+    @on(PayloadPanel.Walked)
+    @on(MemoryPanel.Walked)
+    def show_formula(self) -> None:
+        """Another figure, another formula."""
+        self.draw()
+
+    def on_descendant_focus(self) -> None:
+        """Another panel, another formula."""
+        self.call_after_refresh(self.draw)
+
+    def pause(self) -> None:
+        """Freeze the view, or let it follow again."""
+        self.paused = not self.paused
+        self._seen = (-1, -1)
+        self.draw()
+
+    def show(self, name: str) -> None:
+        """Open a tab and focus its first panel; its next one where that has the focus."""
+        self._shown = name
+        self.rearrange()
+        panels = [self.query_one(one, Panel) for one in _TAB_PANELS[name]]
+        focused = [one.has_focus for one in panels]
+        at = (focused.index(True) + 1) % len(panels) if True in focused else 0
+        self.call_after_refresh(panels[at].focus)
+
+    def show_run(self) -> None:
+        """Bring the run into sight where it is behind a tab."""
+        if self.has_class("tabs"):
+            self.show("live")
+
+    def zoom(self) -> None:
+        """Maximise the focused panel, or go back."""
+        if self.maximized is not None:
+            self.minimize()
+        elif isinstance(self.focused, Panel):
+            self.maximize(self.focused)
+        self.call_after_refresh(self.draw)
