@@ -30,7 +30,7 @@ class ElementFormat:
     tail: str = ""
     """Format of the rotary tail of a latent row, where it is kept apart."""
     arithmetic: str = ""
-    """The torch dtype name the engine computes with, where the format is one itself."""
+    """The torch dtype the engine computes with, where it runs the format at all."""
 
     def value_bytes(self, width: int) -> int:
         """Bytes of the values of one row of ``width``, scales excluded."""
@@ -84,7 +84,7 @@ FORMATS: Final = {
             tail="bf16",
         ),
         ElementFormat("fp8-token-head", 8, 0, 4, 1, _VLLM),
-        ElementFormat("int8", 8, 0, 4, 1, _VLLM),
+        ElementFormat("int8", 8, 0, 4, 1, _VLLM, arithmetic="float32"),
         ElementFormat("int4-token-head", 4, 0, 4, 2, _VLLM),
         ElementFormat(
             "int4", 4, 32, 4, 2, "KIVI (arXiv:2402.02750): groups of 32 with fp16 scale and zero"

@@ -5,12 +5,15 @@ bound in fp32 is the tutorial's (rtol 1e-4, atol 1e-5); in 16 bits it is that ma
 place of the largest value that layers of rounding can add up to.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 import torch
 
 from kvtui.check.results import Result
+from kvtui.engine.attention import dense_attention
+from kvtui.engine.caches.quantised import Int8Cache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.plan import resolved_device
 from kvtui.engine.run import Run
@@ -55,6 +58,8 @@ def prove(device_name: str) -> Iterator[Result]:
         for kind, group in KINDS.items():
             for dtype in _DTYPES:
                 yield equality(cache, kind, group, dtype, device)
+    for kind in ("mha", "gqa", "mqa"):
+        yield quantised_error(kind, device)
     for case in capacity.CASES:
         yield allocation(case, device_name)
     for kind in ("gqa", "mla"):
@@ -94,6 +99,44 @@ def equality(
                 where = f"T = {position + 1}: {SUSPECTS}"
                 return _result(cache, kind, dtype, "failed", difference, allowed, where)
     return _result(cache, kind, dtype, "passed", worst, bound, "")
+
+
+def quantised_error(kind: str, device: torch.device) -> Result:
+    """Attention over the int8 cache against exact attention, within the bound of its step size.
+
+    No value is off by more than half a step. With K's half step e_k a score is off by at most
+    d = |q|_1 e_k / sqrt(D), so weights move by at most a factor exp(2d); with V's half step e_v the
+    output moves by at most (exp(2d) - 1) max|V| + e_v.
+    """
+    group = KINDS[kind]
+    assert isinstance(group, FullAttention)
+    assert group.q_heads is not None
+    generator = torch.Generator(device=device).manual_seed(7)
+
+    def drawn(heads: int, tokens: int) -> torch.Tensor:
+        shape = (2, heads, tokens, group.k_width)
+        return torch.randn(shape, device=device, generator=generator)
+
+    tokens, worst, bound = 1100, 0.0, 1.0
+    k, v = drawn(group.kv_heads, tokens), drawn(group.kv_heads, tokens)
+    cache = Int8Cache(2, group.kv_heads, tokens, group.k_width, group.v_width, device=device)
+    with torch.inference_mode():
+        cache.fill(slice(0, 2), 0, k[:, :, :-4], v[:, :, :-4])
+        cache.filled(tokens - 4)
+        for position in range(tokens - 4, tokens):
+            cache.append(k[:, :, position : position + 1], v[:, :, position : position + 1])
+            seen_k, seen_v = k[:, :, : position + 1], v[:, :, : position + 1]
+            q = drawn(group.q_heads, 1)
+            error = float((cache.attend(q) - dense_attention(q, seen_k, seen_v)).abs().max())
+            half_k, half_v = float(seen_k.abs().max()) / 254, float(seen_v.abs().max()) / 254
+            off = float(q.abs().sum(-1).max()) * half_k / math.sqrt(group.k_width)
+            allowed = math.expm1(2 * off) * float(seen_v.abs().max()) + half_v
+            if error / allowed >= worst / bound:
+                worst, bound = error, allowed
+    status = "passed" if worst <= bound else "failed"
+    return _result(
+        "contiguous", kind, "int8", status, worst, bound, "" if worst <= bound else "dtype"
+    )
 
 
 def allocation(case: capacity.Case, device_name: str) -> Result:

@@ -85,10 +85,14 @@ def split_parts(kv_heads: int, tokens: int, threads: int) -> int:
     return max(1, min(-(-threads // kv_heads), tokens // _LEAST_PART))
 
 
-def backend_name(device: torch.device, *, latent: bool, paged: bool = False) -> str:
+def backend_name(
+    device: torch.device, *, latent: bool, paged: bool = False, int8: bool = False
+) -> str:
     """What the decode step asks for; which kernel ran is the profiler's to say."""
     if latent:
         return "matmul pair, absorbed latent"
+    if int8:
+        return "int8 converted to fp32 in chunks, SDPA folded, merged by log-sum-exp"
     if paged:
         whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
         return f"blocks gathered {whole}, SDPA folded"

@@ -24,7 +24,13 @@ from kvtui.spec import (
 )
 from kvtui.units import GIB, format_bytes
 
-_DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_DTYPES: Final = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    # Stored as int8 with scales; computed with in fp32.
+    "int8": torch.float32,
+}
 _RUNNABLE: Final = (FullAttention, SlidingWindow, SinksWindow, LatentAttention, NoCache)
 _MOST_LAYERS: Final = 1024
 _MOST_TOKENS: Final = 2**32

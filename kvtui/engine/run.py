@@ -64,7 +64,8 @@ class Run:
     def backend(self) -> str:
         """What the decode step asks for."""
         paged = self.run.cache == "paged"
-        return backend_name(self.device, latent=self.decoder.latent, paged=paged)
+        int8 = self.run.dtype == "int8"
+        return backend_name(self.device, latent=self.decoder.latent, paged=paged, int8=int8)
 
     def allocate(self) -> None:
         """Make weights, caches and inputs; every page of the cache is touched once."""

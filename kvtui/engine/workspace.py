@@ -103,7 +103,12 @@ def _attended(run: DecodeRun, group: LayerGroup) -> int:
 
 
 def _copied_bytes(shape: Decoder) -> int:
-    """``torch.cat`` has one layer's cache twice; a paged prompt sees its prefix gathered."""
-    if shape.run.cache not in ("concat", "paged"):
+    """``torch.cat`` has one layer's cache twice; a paged prompt sees its prefix gathered.
+
+    An int8 prompt sees it converted to four times the bytes.
+    """
+    run = shape.run
+    if run.cache == "contiguous" and run.dtype != "int8":
         return 0
-    return max(cache.entry_bytes for cache in shape.caches) * shape.run.target
+    expanded = 4 if run.dtype == "int8" else 1
+    return expanded * max(cache.entry_bytes for cache in shape.caches) * run.target

@@ -22,6 +22,7 @@ _BANDWIDTH_SHARE: Final = 0.6
 """From here a step is called bandwidth-bound; folded SDPA on a CPU reaches a quarter."""
 _COPYING: Final = {
     "concat": "torch.cat copies the whole cache every step, beside reading it.",
+    "int8": "int8 entries are converted to fp32 before attention reads them.",
     "paged": "Blocks are gathered into contiguous rows before attention reads them.",
 }
 """Layouts whose step moves more than the algorithm needs."""
@@ -99,9 +100,11 @@ def _host_bound(live: Live) -> Flag | None:
 
 
 def _expanded(live: Live) -> Flag | None:
-    if live.started is None or live.started.cache not in _COPYING:
+    started = live.started
+    if started is None:
         return None
-    return Flag("EXPANDED", _COPYING[live.started.cache])
+    copying = _COPYING.get(started.cache) or _COPYING.get(started.dtype)
+    return None if copying is None else Flag("EXPANDED", copying)
 
 
 def _throttled(live: Live) -> Flag | None:

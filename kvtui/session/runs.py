@@ -51,7 +51,7 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
     if scenario.parallel.tp != 1:
         raise InputError("tp", scenario.parallel.tp, "1 in a live run on one device")
     if not scenario.storage.kv.arithmetic:
-        allowed = "fp32, bf16 or fp16 in a live run (sizing answers every format)"
+        allowed = "fp32, bf16, fp16 or int8 in a live run (sizing answers every format)"
         raise InputError("dtype", scenario.storage.kv.name, allowed)
     for group in scenario.model.groups:
         if type(group) not in _RUNNABLE:

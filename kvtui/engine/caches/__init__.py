@@ -7,6 +7,7 @@ from kvtui.engine.caches.concat import ConcatCache
 from kvtui.engine.caches.contiguous import ContiguousCache
 from kvtui.engine.caches.latent import LatentCache
 from kvtui.engine.caches.paged import DeviceTable, PagedCache
+from kvtui.engine.caches.quantised import Int8Cache
 from kvtui.engine.caches.ring import RingCache
 from kvtui.errors import InputError
 from kvtui.spec import (
@@ -34,6 +35,8 @@ def layer_cache(
     """
     if run.cache != "contiguous" and type(group) is not FullAttention:
         raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
+    if run.dtype == "int8" and type(group) is not FullAttention:
+        raise InputError("dtype", "int8", f"fp32, bf16 or fp16 for {group.kind} layers")
     if isinstance(group, LatentAttention):
         return LatentCache(
             run.batch, run.target, group.kv_lora_rank, group.rope_dim, dtype=dtype, device=device
@@ -50,6 +53,10 @@ def layer_cache(
             dtype=dtype,
             device=device,
         )
+    if run.dtype == "int8":
+        if run.cache != "contiguous":
+            raise InputError("dtype", "int8", f"fp32, bf16 or fp16 in a {run.cache} cache")
+        return Int8Cache(run.batch, group.kv_heads, run.target, *widths, device=device)
     if run.cache == "paged":
         assert table is not None
         return PagedCache(table, run.batch, group.kv_heads, *widths, dtype=dtype, device=device)
