@@ -18,7 +18,7 @@ import msgspec
 
 from kvtui import __version__, host
 from kvtui.helper_process import die_with_parent, take_over_stdout
-from kvtui.nvml import NvmlSession, NvmlUnavailableError
+from kvtui.nvml import GpuNotFoundError, NvmlSession, NvmlUnavailableError
 from kvtui.records import (
     RECORDS_SCHEMA,
     GpuReading,
@@ -58,6 +58,8 @@ class Monitor:
         self._said: str | None = None
         self._uuid: str | None = None
         self._worker_pid: int | None = None
+        self._cpu_since = False
+        """There was a look at the CPU before: the next one has an interval."""
 
     def put(self, record: Record) -> None:
         """Write one record."""
@@ -80,39 +82,57 @@ class Monitor:
 
     def read(self) -> None:
         """One reading of the followed device (the first by default) and of the host."""
-        session = self._session()
-        reading: GpuReading | None = None
-        if session is not None:
-            reading = session.read(self._uuid)
-            if reading is not None:
-                self.put(reading)
-                self._say(None)
-            else:
-                missing = f" called {self._uuid}" if self._uuid else ""
-                self._say(f"NVML lists no device{missing}.")
-        self.put(host_reading(self._worker_pid))
+        self._gpus(lambda nvml: [nvml.read(self._uuid)])
+        self.put(self._host())
 
     def read_all(self) -> None:
         """One reading of every device, and of the host."""
-        session = self._session()
-        if session is not None:
-            found = session.devices()
-            for gpu in found:
-                reading = session.read(gpu.uuid)
-                if reading is not None:
-                    self.put(reading)
-            if not found:
-                self._say("NVML lists no device.")
-        self.put(host_reading(self._worker_pid))
+        self._gpus(NvmlSession.read_all)
+        self.put(self._host())
+
+    def _gpus(self, ask: Callable[[NvmlSession], list[GpuReading]]) -> None:
+        """Put what ``ask`` reads; what keeps it away is said, and other readings go on."""
+        try:
+            nvml = self._session()
+            if nvml is None:
+                return
+            readings = ask(nvml)
+        except NvmlUnavailableError as error:
+            self._nvml = None
+            self._retry_at = self._clock() + _RETRY_S
+            self._say(str(error))
+            return
+        except GpuNotFoundError as error:
+            self._say(str(error))
+            return
+        for reading in readings:
+            self.put(reading)
+        lost = [_shown(one) for one in readings if nvml.is_lost(one.uuid)]
+        if lost:
+            self._say(f"{', '.join(lost)} fell off the bus: no figures until the driver is reset.")
+        elif not readings:
+            self._say("NVML lists no GPU: the driver is loaded, but sees none here.")
+        else:
+            self._say(None)
 
     def _session(self) -> NvmlSession | None:
         if self._nvml is None and self._clock() >= self._retry_at:
-            try:
-                self._nvml = self._open()
-            except NvmlUnavailableError as error:
-                self._retry_at = self._clock() + _RETRY_S
-                self._say(str(error))
+            self._nvml = self._open()
         return self._nvml
+
+    def _host(self) -> HostReading:
+        """Memory and load of the machine, and the watched worker's resident set."""
+        memory, busy = host.memory(), host.cpu_percent()
+        followed, self._cpu_since = self._cpu_since, True
+        return HostReading(
+            total_bytes=memory.total_bytes,
+            available_bytes=memory.available_bytes,
+            cpu_percent=busy if followed else None,
+            load_average=host.load_average(),
+            worker_resident_bytes=(
+                None if self._worker_pid is None else host.resident_bytes(self._worker_pid)
+            ),
+        )
 
     def _say(self, sentence: str | None) -> None:
         """A state's sentence, once; and once more when it is over."""
@@ -125,16 +145,8 @@ class Monitor:
         self._said = sentence
 
 
-def host_reading(worker_pid: int | None) -> HostReading:
-    """Memory and load of the machine, and the watched worker's resident set."""
-    memory = host.memory()
-    return HostReading(
-        total_bytes=memory.total_bytes,
-        available_bytes=memory.available_bytes,
-        cpu_percent=host.cpu_percent(),
-        load_average=host.load_average(),
-        worker_resident_bytes=None if worker_pid is None else host.resident_bytes(worker_pid),
-    )
+def _shown(reading: GpuReading) -> str:
+    return reading.uuid if reading.index < 0 else f"GPU {reading.index}"
 
 
 def serve(monitor: Monitor, interval_s: float, *, clock: Callable[[], float] = monotonic) -> None:

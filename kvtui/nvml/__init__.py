@@ -3,8 +3,9 @@
 ``pynvml`` (from nvidia-ml-py) is imported when a session starts, never when this package is.
 """
 
-from kvtui.nvml.devices import GpuName, devices
-from kvtui.nvml.library import NvmlUnavailableError, Query
+from kvtui.nvml.devices import GpuNotFoundError
+from kvtui.nvml.library import NvmlUnavailableError
+from kvtui.nvml.listing import GpuName, devices
 from kvtui.nvml.session import NvmlSession
 
-__all__ = ["GpuName", "NvmlSession", "NvmlUnavailableError", "Query", "devices"]
+__all__ = ["GpuName", "GpuNotFoundError", "NvmlSession", "NvmlUnavailableError", "devices"]

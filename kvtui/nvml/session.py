@@ -1,19 +1,20 @@
-"""Readings of one GPU, found by the UUID the worker reports.
+"""Readings of one GPU or of all: every figure its own call, so that one gap is one gap.
 
-CUDA and NVML order devices differently, so an index is never carried from one to the other. A
-figure that NVML does not give is None, with its reason in ``missing``.
+A figure that NVML does not give is None, with its reason in ``missing``. A MIG instance has its own
+memory, processes and name; clocks, power and temperature are those of the GPU it is part of.
 """
 
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from kvtui import host
-from kvtui.nvml.devices import GpuName, listed
-from kvtui.nvml.library import Module, Query, load, text
+from kvtui.nvml.devices import Devices, Found
+from kvtui.nvml.library import Module, load, text
+from kvtui.nvml.listing import GpuName, listed
+from kvtui.nvml.memory import device_memory
+from kvtui.nvml.query import LOST, NvmlRestartedError, Query, Way, known
 from kvtui.records import GpuProcess, GpuReading
 
-_ALL_ONES: Final = 2**64 - 1
-"""NVML_VALUE_NOT_AVAILABLE: what Windows drivers report for a process's memory."""
 _THROTTLE: Final = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -26,184 +27,171 @@ _THROTTLE: Final = {
 _GPU_TEMPERATURE: Final = 0
 _CLOCK_SM: Final = 1
 _CLOCK_MEMORY: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    total: int | None
-    used: int | None
-    free: int | None
-    reserved: int | None
-    unified: bool
+T = TypeVar("T")
+_TOLD_APART: Final = ("at_ms", "index", "uuid", "unified", "missing")
 
 
 class NvmlSession:
-    """An initialised NVML; reads one device at a time."""
+    """An initialised NVML; reads devices until it is closed."""
 
-    def __init__(self, module: Module | None = None) -> None:
-        """Load and initialise; raises ``NvmlUnavailableError`` with the reason when it cannot."""
-        self._module = module if module is not None else load()
-        self._query = Query(self._module)
+    def __init__(
+        self,
+        module: Module | None = None,
+        *,
+        machine: Callable[[], host.HostMemory] = host.memory,
+        process_name: Callable[[int], str | None] = host.process_name,
+    ) -> None:
+        """Load and initialise; raises ``NvmlUnavailableError`` with the reason when it cannot.
+
+        Args:
+            module: pynvml or a fake of it; None imports it.
+            machine: the host's memory, for GPUs that share it.
+            process_name: the name of a process, None when it is not visible from here.
+        """
+        self._query = Query(module if module is not None else load())
+        self._devices = Devices(self._query)
+        self._machine, self._process_name = machine, process_name
 
     def close(self) -> None:
         """Shut NVML down."""
         self._query.close()
 
     def devices(self) -> list[GpuName]:
-        """Every GPU NVML lists."""
-        return listed(self._query)
+        """Every GPU that can be used."""
+        return self._asked(lambda: listed(self._query, self._devices, self._machine))
 
-    def read(self, uuid: str | None = None) -> GpuReading | None:
-        """One reading of the device with ``uuid``, or of the first; None when there is none."""
-        self._query.missing = {}
-        found = self._handle(uuid)
-        if found is None:
-            return None
-        handle, key, index = found
-        call = self._query.call
-        memory = self._memory(handle, key)
-        busy = call("busy_percent", key, "nvmlDeviceGetUtilizationRates", handle)
-        power = call("power_w", key, "nvmlDeviceGetPowerUsage", handle)
-        cap = call("power_limit_w", key, "nvmlDeviceGetEnforcedPowerLimit", handle)
-        pci = call("pci_bus_id", key, "nvmlDeviceGetPciInfo", handle)
+    def read(self, uuid: str | None = None) -> GpuReading:
+        """One reading of the device with ``uuid``, or of the first.
+
+        Raises:
+            GpuNotFoundError: NVML has no such device; the sentence says what it has.
+            NvmlUnavailableError: NVML went away.
+        """
+        return self._asked(lambda: self._reading(self._devices.find(uuid)))
+
+    def read_all(self) -> list[GpuReading]:
+        """One reading of every GPU in NVML's order; a lost one is there too, with its reason."""
+        return self._asked(lambda: [self._reading(one) for one in self._devices.all()])
+
+    def is_lost(self, uuid: str) -> bool:
+        """The GPU that a reading calls ``uuid`` fell off the bus."""
+        return self._query.is_lost(uuid)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """The answer; asked again, with new handles, when NVML had to be initialised again."""
+        self._query.begin()
+        try:
+            return ask()
+        except NvmlRestartedError:
+            self._devices.forget()
+            self._query.begin(restarted=True)
+            return ask()
+
+    def _reading(self, found: Found) -> GpuReading:
+        query, key, whole = self._query, found.key, found.physical
+        query.missing = {}
+        if found.handle is None or query.is_lost(key):
+            return _unreadable(found, found.reason or LOST)
+
+        def ask(field: str, *ways: Way, pick: Callable[[Any], Any] | None = None) -> Any:
+            return query.call(field, key, *ways, pick=pick)
+
+        memory = device_memory(query, found, self._machine)
         return GpuReading(
-            index=index,
+            index=found.index,
             uuid=key,
-            name=text(call("name", key, "nvmlDeviceGetName", handle)),
-            pci_bus_id=None if pci is None else text(pci.busId),
+            name=text(ask("name", Way("nvmlDeviceGetName", found.handle))),
+            pci_bus_id=text(
+                ask("pci_bus_id", Way("nvmlDeviceGetPciInfo", whole), pick=lambda pci: pci.busId)
+            ),
             total_bytes=memory.total,
             used_bytes=memory.used,
             free_bytes=memory.free,
             reserved_bytes=memory.reserved,
             unified=memory.unified,
-            busy_percent=None if busy is None else float(busy.gpu),
-            power_w=None if power is None else power / 1e3,
-            power_limit_w=None if cap is None else cap / 1e3,
-            temperature_c=_number(
-                call("temperature_c", key, "nvmlDeviceGetTemperature", handle, _GPU_TEMPERATURE)
+            busy_percent=ask(
+                "busy_percent",
+                Way("nvmlDeviceGetUtilizationRates", found.handle),
+                pick=lambda rates: rates.gpu,
             ),
-            sm_clock_mhz=_count(
-                call("sm_clock_mhz", key, "nvmlDeviceGetClockInfo", handle, _CLOCK_SM)
+            power_w=_watts(ask("power_w", Way("nvmlDeviceGetPowerUsage", whole))),
+            power_limit_w=_watts(
+                ask("power_limit_w", Way("nvmlDeviceGetEnforcedPowerLimit", whole))
             ),
-            memory_clock_mhz=_count(
-                call("memory_clock_mhz", key, "nvmlDeviceGetClockInfo", handle, _CLOCK_MEMORY)
+            temperature_c=ask(
+                "temperature_c",
+                Way("nvmlDeviceGetTemperature", whole, _GPU_TEMPERATURE),
+                # The successor of the call above, which CUDA 14 is said to remove.
+                Way("nvmlDeviceGetTemperatureV", whole, _GPU_TEMPERATURE),
             ),
-            max_memory_clock_mhz=_count(
-                call(
-                    "max_memory_clock_mhz", key, "nvmlDeviceGetMaxClockInfo", handle, _CLOCK_MEMORY
+            sm_clock_mhz=ask("sm_clock_mhz", Way("nvmlDeviceGetClockInfo", whole, _CLOCK_SM)),
+            memory_clock_mhz=ask(
+                "memory_clock_mhz", Way("nvmlDeviceGetClockInfo", whole, _CLOCK_MEMORY)
+            ),
+            max_memory_clock_mhz=ask(
+                "max_memory_clock_mhz", Way("nvmlDeviceGetMaxClockInfo", whole, _CLOCK_MEMORY)
+            ),
+            throttle=_words(
+                ask(
+                    "throttle",
+                    Way("nvmlDeviceGetCurrentClocksEventReasons", whole),
+                    Way("nvmlDeviceGetCurrentClocksThrottleReasons", whole),
                 )
             ),
-            throttle=self._throttle(handle, key),
-            mig=self._mig(handle, key),
-            processes=self._processes(handle, key),
-            missing=dict(self._query.missing),
+            mig=self._mig(found),
+            processes=self._processes(found),
+            missing=dict(query.missing),
         )
 
-    def _handle(self, uuid: str | None) -> tuple[Any, str, int] | None:
-        """Handle, UUID and index of the device; a MIG instance has its own handle."""
-        call = self._query.call
-        if uuid is None:
-            handle = call("handle", "", "nvmlDeviceGetHandleByIndex", 0)
-            if handle is None:
-                return None
-            key = text(call("uuid", "#0", "nvmlDeviceGetUUID", handle)) or "#0"
-            return handle, key, 0
-        for spelled in _spellings(uuid):
-            handle = call("handle", spelled, "nvmlDeviceGetHandleByUUID", spelled)
-            if handle is not None:
-                index = call("index", spelled, "nvmlDeviceGetIndex", handle)
-                return handle, spelled, -1 if index is None else int(index)
-        return None
+    def _mig(self, found: Found) -> bool | None:
+        if found.mig:
+            return True
+        way = Way("nvmlDeviceGetMigMode", found.handle)
+        mode = self._query.call("mig", found.key, way, pick=lambda modes: modes[0])
+        return None if mode is None else bool(mode)
 
-    def _memory(self, handle: Any, key: str) -> _Memory:
-        """Memory v2 (reserved apart) where the driver has it, else v1; the host's when unified."""
-        call = self._query.call
-
-        def version_1() -> object:
-            return call("used_bytes", key, "nvmlDeviceGetMemoryInfo", handle)
-
-        version_2 = getattr(self._module, "nvmlMemory_v2", None)
-        if version_2 is None:
-            found: Any = version_1()
-        else:
-            found = call(
-                "used_bytes",
-                key,
-                "nvmlDeviceGetMemoryInfo",
-                handle,
-                version=version_2,
-                fallback=version_1,
-            )
-        if found is None and self._query.is_lost(key):
-            return _Memory(None, None, None, None, unified=False)
-        if found is None or not found.total:
-            shared = host.memory()
-            self._query.missing["used_bytes"] = (
-                "The GPU reports no memory of its own; these are the machine's figures."
-            )
-            used = shared.total_bytes - shared.available_bytes
-            return _Memory(
-                shared.total_bytes, used, shared.available_bytes, reserved=None, unified=True
-            )
-        reserved = getattr(found, "reserved", None)
-        if reserved is None:
-            self._query.missing["reserved_bytes"] = "This driver counts it as used."
-        return _Memory(
-            int(found.total),
-            int(found.used),
-            int(found.free),
-            None if reserved is None else int(reserved),
-            unified=False,
+    def _processes(self, found: Found) -> list[GpuProcess] | None:
+        rows = self._query.call(
+            "processes",
+            found.key,
+            Way("nvmlDeviceGetComputeRunningProcesses", found.handle),
+            Way("nvmlDeviceGetComputeRunningProcesses_v2", found.handle),
         )
-
-    def _throttle(self, handle: Any, key: str) -> list[str] | None:
-        call = self._query.call
-
-        def older() -> object:
-            return call("throttle", key, "nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-
-        bits = call(
-            "throttle", key, "nvmlDeviceGetCurrentClocksEventReasons", handle, fallback=older
-        )
-        if bits is None:
+        if rows is None:
             return None
-        return [word for bit, word in _THROTTLE.items() if int(bits) & bit]
-
-    def _mig(self, handle: Any, key: str) -> bool | None:
-        mode = self._query.call("mig", key, "nvmlDeviceGetMigMode", handle)
-        if mode is None:
-            return True if key.startswith("MIG-") else None
-        return bool(mode[0])
-
-    def _processes(self, handle: Any, key: str) -> list[GpuProcess] | None:
-        found = self._query.call("processes", key, "nvmlDeviceGetComputeRunningProcesses", handle)
-        if found is None:
-            return None
-        return [
+        processes = [
             GpuProcess(
-                pid=int(process.pid),
-                used_bytes=_process_bytes(process.usedGpuMemory),
-                name=host.process_name(int(process.pid)),
+                pid=int(row.pid),
+                used_bytes=known(row.usedGpuMemory),
+                name=self._process_name(int(row.pid)),
             )
-            for process in found
+            for row in rows
         ]
+        if any(one.used_bytes is None for one in processes):
+            self._query.missing["processes.used_bytes"] = "The driver does not say it per process."
+        if any(one.name is None for one in processes):
+            self._query.missing["processes.name"] = (
+                "The process is not visible from here: another pid namespace, or gone."
+            )
+        return processes
 
 
-def _spellings(uuid: str) -> tuple[str, ...]:
-    """NVML wants a prefix; CUDA's own form has none."""
-    if uuid.upper().startswith(("GPU-", "MIG-")):
-        return (uuid[:4].upper() + uuid[4:],)
-    return (f"GPU-{uuid}", f"MIG-{uuid}")
+def _unreadable(found: Found, reason: str) -> GpuReading:
+    """The reading of a device that answers nothing."""
+    fields = [name for name in GpuReading.__struct_fields__ if name not in _TOLD_APART]
+    nothing: dict[str, Any] = dict.fromkeys(fields)
+    return GpuReading(
+        index=found.index,
+        uuid=found.key,
+        unified=False,
+        missing=dict.fromkeys(fields, reason),
+        **nothing,
+    )
 
 
-def _process_bytes(value: Any) -> int | None:
-    """A process's memory; None and all ones both mean that the driver does not say."""
-    return None if value is None or int(value) == _ALL_ONES else int(value)
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1e3
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
+def _words(bits: int | None) -> list[str] | None:
+    return None if bits is None else [word for bit, word in _THROTTLE.items() if bits & bit]
