@@ -1,18 +1,18 @@
-"""Helper processes on this machine: started, read, and stopped in one place.
+"""Helper processes on this machine as sources of records.
 
-A helper gets its own pipes and its own session; its stderr is kept as a short tail that names the
-cause when it dies. Stopping closes stdin, terminates after 0.3 s and kills after 0.7 s.
+What they say before their hello is skipped, what they say last is one ``Gone`` that names the
+cause. How they are ended stands in ``child``.
 """
 
-import asyncio
-import contextlib
 import os
-import signal
 import sys
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from kvtui.client.causes import last_words, why_gone, why_not_started
+from kvtui.client.child import Child, start_child
+from kvtui.client.source import Source
 from kvtui.records import (
     RECORDS_SCHEMA,
     AnyRecord,
@@ -26,164 +26,155 @@ from kvtui.records import (
     encode,
 )
 
-_LINE_LIMIT: Final = 16 * 2**20
-_TAIL_LINES: Final = 50
-_TERMINATE_AFTER_S: Final = 0.3
-_KILL_AFTER_S: Final = 0.7
 _SEND_S: Final = 1.0
+_EXIT_S: Final = 1.0
+"""How long a helper that closed its stdout may take to end by itself."""
 
 
 class LocalHelper:
     """One child process; a ``Source``."""
 
-    def __init__(self, role: Role, process: asyncio.subprocess.Process) -> None:
-        """Follow ``process``, which was started with three pipes."""
+    def __init__(self, role: Role, child: Child) -> None:
+        """Follow ``child``."""
         self._role: Role = role
-        self._process = process
+        self._child = child
         self._asked_to_stop = False
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._error_notice: str | None = None
-        self._draining = asyncio.create_task(self._drain_stderr())
+        self._own_words = ""
+        """The last error, where it was about the helper itself."""
 
     @property
     def pid(self) -> int:
         """Process id of the child."""
-        return self._process.pid
+        return self._child.pid
 
     async def records(self) -> AsyncIterator[AnyRecord]:
         """Every record from the hello on; the last is the ``Gone`` that names the cause."""
-        stdout = self._process.stdout
-        assert stdout is not None
         greeted = False
-        foreign: str | None = None
-        while True:
-            try:
-                line = await stdout.readline()
-            except ValueError:
-                continue  # a line beyond the limit is no record of ours
-            if not line:
+        foreign = ""
+        while (line := await self._child.lines.next()) is not None:
+            record = _record(line)
+            if record is None or (not greeted and not isinstance(record, Hello)):
+                continue
+            if isinstance(record, Hello) and record.schema != RECORDS_SCHEMA:
+                foreign = (
+                    f"The {self._role} speaks {record.schema}, this kvtui {RECORDS_SCHEMA}: "
+                    "install the same version on both sides."
+                )
                 break
-            try:
-                record = decode_record(line)
-            except RecordError:
-                continue
-            if record is None:
-                continue
-            if not greeted:
-                if not isinstance(record, Hello):
-                    continue
-                if record.schema != RECORDS_SCHEMA:
-                    foreign = (
-                        f"The {self._role} speaks {record.schema}, this kvtui {RECORDS_SCHEMA}: "
-                        "install the same version on both sides."
-                    )
-                    break
-                greeted = True
+            greeted = True
             if isinstance(record, Notice) and record.severity == "error":
-                self._error_notice = record.sentence
+                self._own_words = record.sentence if record.topic == self._role else ""
             yield record
-        expected = self._asked_to_stop
-        if foreign is not None:
-            await self.stop()
-        else:
-            await self._process.wait()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({self._draining}, timeout=_TERMINATE_AFTER_S)
-        yield Gone(
-            role=self._role,
-            sentence=foreign or self._cause(expected=expected),
-            exit_status=self._process.returncode,
-            expected=expected and foreign is None,
-        )
+        silent = not foreign and not await self._child.exited_within(_EXIT_S)
+        if foreign or silent:
+            await self._child.end()
+        yield self._gone(foreign, silent=silent)
 
     async def send(self, command: Command) -> bool:
-        """Write one command; False when the child is gone or does not read."""
-        stdin = self._process.stdin
-        if stdin is None or stdin.is_closing() or self._process.returncode is not None:
-            return False
-        try:
-            stdin.write(encode(command))
-            await asyncio.wait_for(stdin.drain(), _SEND_S)
-        except (OSError, TimeoutError):
-            return False
-        return True
+        """Write one command; False when the child is gone or does not read. Never raises."""
+        return await self._child.write(encode(command), _SEND_S)
 
     async def stop(self) -> None:
-        """Close stdin, then TERM, then KILL; returns when the child is gone."""
-        self._asked_to_stop = True
-        process = self._process
-        if process.stdin is not None and not process.stdin.is_closing():
-            process.stdin.close()
-        for wait_s, escalate in (
-            (_TERMINATE_AFTER_S, signal.SIGTERM),
-            (_KILL_AFTER_S - _TERMINATE_AFTER_S, signal.SIGKILL),
-        ):
-            if await self._gone_within(wait_s):
-                break
-            self._signal(escalate)
-        await process.wait()
-        self._draining.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._draining
+        """Close stdin, TERM after 0.3 s, KILL after 0.7 s; returns when the child is gone."""
+        self._note_stop()
+        await self._child.end()
 
     def kill_now(self) -> None:
         """KILL, without waiting."""
-        self._asked_to_stop = True
-        self._signal(signal.SIGKILL)
+        self._note_stop()
+        self._child.kill_now()
 
-    async def _gone_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), seconds)
-        return self._process.returncode is not None
+    def _note_stop(self) -> None:
+        """One that was gone already did not end because it was asked."""
+        if not self._child.exited.is_set():
+            self._asked_to_stop = True
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, number)
-
-    async def _drain_stderr(self) -> None:
-        """Keep the last lines; a child that floods stderr is never blocked by it."""
-        stderr = self._process.stderr
-        assert stderr is not None
-        while chunk := await stderr.read(65536):
-            text = chunk.decode("utf-8", errors="replace")
-            self._tail.extend(line for line in text.splitlines() if line.strip())
-
-    def _cause(self, *, expected: bool) -> str:
-        """Why the child is gone, in a sentence."""
-        status = self._process.returncode
-        if expected:
-            return f"The {self._role} was stopped."
-        if status is not None and status < 0:
-            name = signal.Signals(-status).name
-            reason = f"The {self._role} was killed by {name}"
-            if -status == signal.SIGKILL:
-                reason += "; often the kernel's out-of-memory killer"
+    def _gone(self, foreign: str, *, silent: bool) -> Gone:
+        status, expected = self._child.status, self._asked_to_stop and not foreign
+        if foreign:
+            sentence = foreign
+        elif expected and status is not None:
+            sentence = f"The {self._role} was stopped."
+        elif silent and status is not None:
+            sentence = f"The {self._role} closed its output but did not end; it was stopped."
         else:
-            reason = f"The {self._role} ended with status {status}"
-        last = self._error_notice or (self._tail[-1].strip() if self._tail else "")
-        return f"{reason}: {last[:300]}" if last else f"{reason}."
+            # A signal comes from outside: what the helper said before is not its cause.
+            own = self._own_words if status is not None and status > 0 else ""
+            words = own or last_words(self._child.tail.lines())
+            sentence = why_gone(self._role, status, words)
+        return Gone(role=self._role, sentence=sentence, exit_status=status, expected=expected)
+
+
+class NotStarted:
+    """A helper that could not be started; a ``Source`` whose only record says why."""
+
+    def __init__(self, role: Role, sentence: str) -> None:
+        """Say ``sentence``."""
+        self._gone = Gone(role=role, sentence=sentence, exit_status=None, expected=False)
+
+    async def records(self) -> AsyncIterator[AnyRecord]:
+        """The reason."""
+        yield self._gone
+
+    async def send(self, command: Command) -> bool:  # noqa: ARG002
+        """Nobody is there."""
+        return False
+
+    async def stop(self) -> None:
+        """Nothing is left."""
+
+    def kill_now(self) -> None:
+        """Nothing is left."""
 
 
 async def start_helper(role: Role, command: Sequence[str] | None = None) -> LocalHelper:
-    """Start the helper of ``role``; ``command`` replaces this interpreter's own module."""
-    argv = command or (sys.executable, "-m", f"kvtui.{role}")
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=_LINE_LIMIT,
-        start_new_session=True,
-    )
-    return LocalHelper(role, process)
+    """Start the helper of ``role``; ``command`` replaces this interpreter's own module.
+
+    Raises:
+        OSError: it cannot be started at all; ``causes.why_not_started`` has the sentence.
+    """
+    if command is not None:
+        return LocalHelper(role, await start_child(command, None))
+    return LocalHelper(role, await start_child(helper_command(role), helper_environment()))
 
 
-async def start_worker() -> LocalHelper:
-    """Start the engine process."""
-    return await start_helper("worker")
+async def start_worker() -> Source:
+    """The engine process, or what says why there is none."""
+    return await _started("worker")
 
 
-async def start_monitor() -> LocalHelper:
-    """Start the NVML and host readings."""
-    return await start_helper("monitor")
+async def start_monitor() -> Source:
+    """The NVML and host readings, or what says why there are none."""
+    return await _started("monitor")
+
+
+def helper_command(role: Role) -> tuple[str, ...]:
+    """This interpreter with the helper's module; -P keeps files of the present folder out.
+
+    Without it a ``torch.py`` or ``random.py`` where kvtui happens to be called would be imported.
+    """
+    return (sys.executable, "-P", "-m", f"kvtui.{role}")
+
+
+def helper_environment() -> Mapping[str, str]:
+    """This environment, with the folder of a kvtui that runs from a checkout on the path."""
+    root = Path(__file__).resolve().parents[2]
+    if root.name in ("site-packages", "dist-packages"):
+        return os.environ
+    given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*given, str(root)])}
+
+
+async def _started(role: Role) -> Source:
+    try:
+        return await start_helper(role)
+    except OSError as error:
+        return NotStarted(role, why_not_started(role, helper_command(role), error))
+
+
+def _record(line: bytes) -> AnyRecord | None:
+    """The record in ``line``; None for a banner, a torn line or a type of another version."""
+    try:
+        return decode_record(line)
+    except RecordError:
+        return None
