@@ -68,8 +68,11 @@ def weights_bytes(scenario: Scenario) -> int | None:
     draft = scenario.draft
     if draft is None or own is None:
         return own
+    tp = scenario.parallel.tp
+    if draft.stored_weights_bytes is not None:
+        return own + -(-draft.stored_weights_bytes // tp)
     drafted = weights.stored_bytes(
-        draft, element_format("weights dtype", draft.weights_format), tp=scenario.parallel.tp
+        draft, element_format("weights dtype", draft.weights_format), tp=tp
     )
     return own + drafted
 

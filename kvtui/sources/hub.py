@@ -1,11 +1,28 @@
-"""A model by its hub id: only its config.json is fetched, where huggingface_hub is there."""
+"""A model by its hub id: only its config.json is fetched, where huggingface_hub is there.
 
-import json
-from typing import Any
+The library's own notices and progress bars never reach the terminal, which may be showing a
+dashboard; whatever it raises becomes one sentence.
+"""
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from kvtui.errors import SourceError, UnavailableError
 from kvtui.sources import config_json
 from kvtui.spec import Model
+
+_PATIENCE_S: Final = 5
+"""How long the hub may take to answer."""
+_NO_SUCH: Final = frozenset(
+    {"RepositoryNotFoundError", "EntryNotFoundError", "RemoteEntryNotFoundError",
+     "RevisionNotFoundError", "HFValidationError"}
+)  # fmt: skip
+"""The library's errors that say that the id is wrong, not that the hub is away."""
 
 
 def read(name: str) -> Model:
@@ -13,24 +30,42 @@ def read(name: str) -> Model:
 
     Raises:
         UnavailableError: huggingface_hub is not installed, or the hub cannot be reached.
-        SourceError: the file it gives is no config.json.
+        SourceError: there is no such model, or the file it gives is no config.json.
+        InputError: a field of the config.json cannot be used.
     """
+    model = config_json.read(_fetched(name))
+    return replace(model, name=name, source=f"hub: {name}")
+
+
+def _fetched(name: str) -> Path:
+    """The local copy of the model's config.json."""
     try:
-        from huggingface_hub import hf_hub_download
+        with _silence():
+            from huggingface_hub import hf_hub_download
     except ImportError:
         raise UnavailableError(
             f"{name} is no file and no preset; to ask the hub for it, install kvtui[hub]."
         ) from None
     try:
-        path: Any = hf_hub_download(name, "config.json")
+        with _silence():
+            return Path(hf_hub_download(name, "config.json", etag_timeout=_PATIENCE_S))
     except Exception as error:  # noqa: BLE001  # the library raises dozens of kinds for one thing
-        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else "no reason"
-        raise UnavailableError(f"{name} cannot be had from the hub: {reason}") from None
-    try:
-        with open(path, encoding="utf-8") as file:
-            facts = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        raise SourceError(f"The config.json of {name} is not JSON.") from None
-    if not isinstance(facts, dict):
-        raise SourceError(f"The config.json of {name} is no object.")
-    return config_json.model({"source": f"hub: {name}", **facts}, name=name)
+        if type(error).__name__ in _NO_SUCH:
+            raise SourceError(
+                f"{name} is no file and no preset, and the hub has no config.json of that id."
+            ) from None
+        raise UnavailableError(f"{name} cannot be had from the hub: {_reason(error)}.") from None
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing of what the library prints is shown."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what the library says, without its full stop."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200].rstrip(" .") if lines else type(error).__name__

@@ -5,13 +5,14 @@ raises ``InputError`` naming field, value and range. Rising strength: defaults, 
 preset, the model or device preset, typed fields.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
 from kvtui.dtypes import element_format
-from kvtui.errors import InputError
+from kvtui.errors import InputError, SourceError
 from kvtui.sources import config_json, presets
 from kvtui.sources.lengths import sequence_runs, spread_runs, token_count
 from kvtui.sources.shape import SHAPE_FIELDS, reshaped, typed_groups
@@ -222,17 +223,23 @@ def _model(asked: Request, warnings: list[str]) -> Model:
 
 
 def _named_model(name: str) -> Model:
-    """What ``--model`` stands for: a GGUF file, a folder, a config.json, a preset or a hub id."""
+    """What ``--model`` stands for: a GGUF file, a folder, a config.json, a preset or a hub id.
+
+    What is there as a file wins; a link that leads nowhere is there, and is no hub id.
+    """
     path = Path(name)
-    if path.suffix.lower() == ".gguf":
+    suffix = path.suffix.lower()
+    if suffix == ".gguf" or _begins_like_gguf(path):
         from kvtui.sources import gguf
 
         return gguf.read(path)
-    if path.is_dir():
+    if os.path.isdir(name):
         from kvtui.sources import safetensors
 
         return safetensors.read_folder(path)
-    if path.suffix == ".json" or ("/" in name and path.exists()):
+    if suffix == ".safetensors":
+        raise SourceError(f"{name} holds weights alone; give the folder with its config.json.")
+    if suffix == ".json" or ("/" in name and os.path.lexists(name)):
         return config_json.read(path)
     if name.count("/") == 1 and all(part and not part.startswith(".") for part in name.split("/")):
         from kvtui.sources import hub
@@ -240,6 +247,17 @@ def _named_model(name: str) -> Model:
         return hub.read(name)
     facts = presets.model_facts(name)
     return config_json.model(facts, name=str(facts.get("name", name)))
+
+
+def _begins_like_gguf(path: Path) -> bool:
+    """Whether a file is GGUF under another name, as in a cache of blobs."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"GGUF"
+    except OSError:
+        return False
 
 
 def _workload(asked: Request) -> Workload:

@@ -1,17 +1,18 @@
-"""Folders of safetensors, hub ids, and what --model stands for."""
+"""Folders of safetensors: exact bytes from headers, and headers that lie."""
 
 import json
+import os
 import struct
-import sys
+import time
+import tracemalloc
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from kvtui.errors import KvtuiError, UnavailableError
+from kvtui.errors import KvtuiError, SourceError
 from kvtui.session.answer import compose
-from kvtui.sources import hub, safetensors
+from kvtui.sources import safetensors
 from kvtui.sources.request import Request, scenario
 
 CONFIG = {
@@ -78,6 +79,12 @@ HOSTILE = {
     "shape and offsets differ": header({"a": tensor("F32", [2], 0, 4)}, data=8),
     "outside of the file": header({"a": tensor("F32", [2], 0, 8)}, data=4),
     "overlapping": header({"a": tensor("F32", [2], 0, 8), "b": tensor("F32", [2], 4, 12)}, data=12),
+    "the same tensor twice": header(
+        b'{"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},'
+        b' "a": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}',
+        data=8,
+    ),
+    "an entry for the header": header(tensor("U8", [4], 0, 4), data=4),
     "2^60 values": header({"a": tensor("F32", [2**60, 2**60], 0, 4)}, data=4),
 }
 
@@ -92,34 +99,59 @@ def test_headers_that_lie_are_refused(case: str, folder: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_hub_id_without_the_library_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """owner/model without huggingface_hub is exit 3 and names the extra."""
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(UnavailableError, match=r"kvtui\[hub\]") as caught:
-        scenario(Request(model="owner/model", context="8"))
-    assert caught.value.exit_code == 3
+def test_one_checkpoint_of_several_is_counted(folder: Path) -> None:
+    """A folder with the same weights under two names counts one; its index says which."""
+    one = header({"a": tensor("U8", [10], 0, 10)}, data=10)
+    for name in ("consolidated", "model-00001-of-00001", "adapter_model"):
+        (folder / f"{name}.safetensors").write_bytes(one)
+    assert safetensors.weights_bytes(folder) == 10
+    (folder / safetensors.INDEX).write_text(
+        '{"metadata": {"total_size": 99}, "weight_map": {"a": "model-00001-of-00001.safetensors"}}'
+    )
+    assert safetensors.weights_bytes(folder) == 10
+    (folder / "model-00001-of-00001.safetensors").unlink()
+    assert safetensors.weights_bytes(folder) == 99
 
 
-def test_a_hub_that_cannot_be_reached_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the library raises becomes one sentence."""
-
-    def refuse(*_: object) -> str:
-        raise ConnectionError("no route\nto host")
-
-    library = ModuleType("huggingface_hub")
-    library.hf_hub_download = refuse  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "huggingface_hub", library)
-    with pytest.raises(UnavailableError, match="no route"):
-        hub.read("owner/model")
+def test_a_checkpoint_with_files_missing_has_unknown_weights(folder: Path) -> None:
+    """Half a checkpoint is not taken for the whole: the architecture's figure stays, and a note."""
+    part = folder / "model-00001-of-00002.safetensors"
+    part.write_bytes(header({"a": tensor("U8", [10], 0, 10)}, data=10))
+    model = safetensors.read_folder(folder)
+    assert model.stored_weights_bytes is None
+    assert any("1 of 2" in warning for warning in model.warnings)
 
 
-def test_a_hub_id_is_its_config(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """With the library there, the fetched config.json is read like any other."""
-    library = ModuleType("huggingface_hub")
-    library.hf_hub_download = lambda *_: str(folder / "config.json")  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "huggingface_hub", library)
-    found = compose(scenario(Request(model="owner/model", context="8")))
-    assert found.model == "owner/model"
-    assert found.model_source == "hub: owner/model"
+def test_a_large_header_is_read_in_little_memory(folder: Path) -> None:
+    """Forty thousand tensors take less than 100 MiB and a second; a larger header is refused."""
+    entries = {f"layers.{one}.weight": tensor("U8", [1], one, one + 1) for one in range(40_000)}
+    (folder / "model.safetensors").write_bytes(header(entries, data=40_000))
+    began = time.process_time()
+    assert safetensors.weights_bytes(folder) == 40_000
+    assert time.process_time() - began < 1.0
+    tracemalloc.start()
+    safetensors.weights_bytes(folder)
+    assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    tracemalloc.stop()
+    raw = b"{}" + b" " * (9 * 2**20)
+    (folder / "model.safetensors").write_bytes(header(raw))
+    with pytest.raises(SourceError, match="at most"):
+        safetensors.weights_bytes(folder)
+
+
+def test_what_is_no_file_is_refused(folder: Path) -> None:
+    """A loop of links, a folder and a pipe in place of weights are sentences."""
+    path = folder / "model.safetensors"
+    path.symlink_to(path)
+    with pytest.raises(SourceError, match="cannot be read"):
+        safetensors.weights_bytes(folder)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SourceError, match="not a regular file"):
+        safetensors.weights_bytes(folder)
+    path.rmdir()
+    os.mkfifo(path)
+    with pytest.raises(SourceError, match="not a regular file"):
+        safetensors.weights_bytes(folder)
+    with pytest.raises(SourceError, match="give the folder"):
+        scenario(Request(model=str(path), context="8"))
