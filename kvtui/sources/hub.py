@@ -6,6 +6,7 @@ dashboard; whatever it raises becomes one sentence.
 
 import contextlib
 import io
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +17,10 @@ from kvtui.errors import SourceError, UnavailableError
 from kvtui.sources import config_json
 from kvtui.spec import Model
 
-_PATIENCE_S: Final = 5
-"""How long the hub may take to answer."""
+_ANSWER_S: Final = 5
+"""How long the hub may take to answer one question."""
+_PATIENCE_S: Final = 10
+"""How long the library may try in all; left alone it tries for half a minute without a network."""
 _NO_SUCH: Final = frozenset(
     {"RepositoryNotFoundError", "EntryNotFoundError", "RemoteEntryNotFoundError",
      "RevisionNotFoundError", "HFValidationError"}
@@ -46,15 +49,30 @@ def _fetched(name: str) -> Path:
         raise UnavailableError(
             f"{name} is no file and no preset; to ask the hub for it, install kvtui[hub]."
         ) from None
-    try:
-        with _silence():
-            return Path(hf_hub_download(name, "config.json", etag_timeout=_PATIENCE_S))
-    except Exception as error:  # noqa: BLE001  # the library raises dozens of kinds for one thing
-        if type(error).__name__ in _NO_SUCH:
-            raise SourceError(
-                f"{name} is no file and no preset, and the hub has no config.json of that id."
-            ) from None
-        raise UnavailableError(f"{name} cannot be had from the hub: {_reason(error)}.") from None
+    done: list[str] = []
+    failed: list[Exception] = []
+
+    def fetch() -> None:
+        try:
+            done.append(hf_hub_download(name, "config.json", etag_timeout=_ANSWER_S))
+        except Exception as error:  # noqa: BLE001  # the library raises dozens of kinds
+            failed.append(error)
+
+    # A daemon: it must not keep the process from ending while it waits for a network.
+    thread = threading.Thread(target=fetch, name="hub", daemon=True)
+    with _silence():
+        thread.start()
+        thread.join(_PATIENCE_S)
+    if done:
+        return Path(done[0])
+    if failed and type(failed[0]).__name__ in _NO_SUCH:
+        raise SourceError(
+            f"{name} is no file and no preset, and the hub has no config.json of that id."
+        )
+    reason = _reason(failed[0]) if failed else f"no answer within {_PATIENCE_S} s"
+    raise UnavailableError(
+        f"{name} is no file and no preset, and cannot be had from the hub: {reason}."
+    )
 
 
 @contextlib.contextmanager

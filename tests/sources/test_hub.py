@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -49,6 +50,21 @@ def test_a_hub_that_cannot_be_reached_says_so(
         hub.read("owner/model")
     assert caught.value.exit_code == 3
     assert capsys.readouterr().err == ""
+
+
+def test_a_hub_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that keeps trying is left to it, and the answer is a sentence."""
+    answered = threading.Event()
+
+    def wait(*_: object, **__: object) -> str:
+        answered.wait(60)
+        raise ConnectionError("late")
+
+    library(monkeypatch, wait)
+    monkeypatch.setattr(hub, "_PATIENCE_S", 0.05)
+    with pytest.raises(UnavailableError, match="no answer"):
+        hub.read("owner/model")
+    answered.set()
 
 
 def test_an_id_the_hub_does_not_know_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
