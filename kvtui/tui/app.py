@@ -145,10 +145,6 @@ class KvtuiApp(App[int]):
 
     # -- the view ----------------------------------------------------------------------------
 
-    def on_resize(self) -> None:
-        """Another size may be another arrangement."""
-        self.dashboard.rearrange()
-
     def _redraw(self, _: Theme) -> None:
         self.call_after_refresh(self.dashboard.draw)
 

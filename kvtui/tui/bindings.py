@@ -58,7 +58,7 @@ FIGURES: Final = (
 )
 """What the help says about figures: label and one sentence."""
 EDITING: Final = (
-    ("arrows", "Walk the fields, or the figures of a panel; attention changes left and right"),
+    ("arrows", "Walk the fields, or the figures of a panel"),
     ("Enter", "Edit a field, or list its choices"),
     ("Esc", "Leave a field as it was"),
     ("Backspace", "Give a field back to the preset"),

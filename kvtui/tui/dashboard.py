@@ -82,6 +82,10 @@ class Dashboard(Screen[None]):
         """The panel of the run."""
         return self.query_one(LivePanel)
 
+    def on_resize(self) -> None:
+        """Another size may be another arrangement; the app knows its size by now."""
+        self.rearrange()
+
     def rearrange(self) -> None:
         """Panels for this size and tab."""
         if not self._ready:

@@ -117,6 +117,9 @@ async def test_a_storm_of_sizes() -> None:
         for index, size in enumerate([*SIZES, *reversed(SIZES)]):
             room.workers[0].put(steps(1, index * 10 + 1, index * 10 + 10))
             await pilot.resize_terminal(*size)
+            width, height = size
+            assert app.dashboard.has_class("full") == (width >= 120 and height >= 36)
+            assert app.dashboard.has_class("tiny") == (width < 40 or height < 12)
         await settle(pilot, lambda: app.live.steps == 200)
         screen_text(app)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.widget import Widget
 
 from kvtui.tui.palette import DIM, LABEL, Glyphs, glyphs, tinted
@@ -42,10 +42,13 @@ class Panel(Widget):
         if not self.display or self.size.width == 0:
             return
         drawn = self._compose_text(self.content_size)
-        if drawn != self._drawn:
-            self._drawn = drawn
-            self.paints += 1
-            self.refresh()
+        if drawn == self._drawn:
+            return
+        changed = _changed_lines(self._drawn, drawn)
+        self._drawn = drawn
+        self.paints += 1
+        width = self.content_size.width
+        self.refresh(*(Region(0, line, width, 1) for line in changed))
 
     def on_resize(self) -> None:
         """Lines depend on the size."""
@@ -64,6 +67,16 @@ class Panel(Widget):
             line.truncate(size.width, overflow="ellipsis")
         joined = Text("\n", no_wrap=True).join(found)
         return tinted(joined, dark=self.app.current_theme.dark)
+
+
+def _changed_lines(before: Text, after: Text) -> list[int]:
+    """Numbers of the lines that differ: all that a terminal far away has to be told."""
+    old, new = before.split("\n", allow_blank=True), after.split("\n", allow_blank=True)
+    return [
+        index
+        for index in range(max(len(old), len(new)))
+        if index >= len(old) or index >= len(new) or old[index] != new[index]
+    ]
 
 
 def wrapped(text: str, width: int, style: str = "", *, most: int = 3) -> list[Text]:

@@ -68,9 +68,7 @@ class GpuPanel(Panel, can_focus=True):
             throttle = Text(f"THROTTLED: {', '.join(gpu.throttle)}", f"bold {ORANGE}")
         else:
             throttle = pair("throttled", "no")
-        clocks = (
-            f"{_shown(gpu.memory_clock_mhz, 'MHz')} of {_shown(gpu.max_memory_clock_mhz, 'MHz')}"
-        )
+        clocks = f"{_shown(gpu.memory_clock_mhz)} of {_shown(gpu.max_memory_clock_mhz, 'MHz')}"
         return [
             *found,
             *flow(
@@ -86,7 +84,7 @@ class GpuPanel(Panel, can_focus=True):
             ),
             *flow(
                 "clocks",
-                [pair("SM", _shown(gpu.sm_clock_mhz, "MHz")), pair("memory", clocks), throttle],
+                [pair("SM", _shown(gpu.sm_clock_mhz)), pair("mem", clocks), throttle],
                 width,
             ),
         ]
@@ -124,5 +122,5 @@ class GpuPanel(Panel, can_focus=True):
         return found
 
 
-def _shown(value: float | None, unit: str) -> str:
-    return NOT_AVAILABLE if value is None else f"{value:,.0f} {unit}"
+def _shown(value: float | None, unit: str = "") -> str:
+    return NOT_AVAILABLE if value is None else f"{value:,.0f} {unit}".rstrip()

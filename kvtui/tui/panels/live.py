@@ -29,6 +29,8 @@ _MEASURED: Final = 27
 """Cells of the measured column, so that predictions stand in one line."""
 _LEAST_PLOT: Final = 3
 """Rows below which a plot says nothing."""
+_GOOD_PLOT: Final = 10
+"""Rows a plot should have before flags get a line each."""
 
 
 class LivePanel(Panel, can_focus=True):
@@ -58,7 +60,9 @@ class LivePanel(Panel, can_focus=True):
         if live.run is None:
             return [*refused, *self._preview(width, height - len(refused))]
         head = [*refused, *self._figures(width), self._progress(width)]
-        foot = self._words(width)
+        foot = self._words(width, brief=False)
+        if height - len(head) - len(foot) < _GOOD_PLOT:
+            foot = self._words(width, brief=True)
         # The last words (which kernel ran) give way to the curve.
         while len(foot) > 1 and height - len(head) - len(foot) < _LEAST_PLOT:
             foot.pop()
@@ -162,8 +166,8 @@ class LivePanel(Panel, can_focus=True):
         line.append_text(progress_bar(live.progress, bar, BLUE, self.glyphs))
         return line.append(reached).append(rest, DIM)
 
-    def _words(self, width: int) -> list[Text]:
-        """How it ended; else what bounds it and why; stage and kernel."""
+    def _words(self, width: int, *, brief: bool) -> list[Text]:
+        """How it ended; what bounds it and why; flags, with their sentences or in brief by name."""
         live = self._live
         found: list[Text] = []
         if live.ended is not None:
@@ -176,8 +180,16 @@ class LivePanel(Panel, can_focus=True):
         if live.steps:
             word, sentence = regime(live)
             found += _remark(word, f"bold {ORANGE}", sentence, width)
-            for flag in flags(live):
-                if word != "cache-resident" or flag.name != "L2-RESIDENT":
+            raised = [
+                flag
+                for flag in flags(live)
+                if word != "cache-resident" or flag.name != "L2-RESIDENT"
+            ]
+            if brief and len(raised) > 1:
+                names = "  ".join(flag.name for flag in raised)
+                found.append(Text(names, ORANGE, no_wrap=True))
+            else:
+                for flag in raised:
                     found += _remark(flag.name, ORANGE, flag.sentence, width)
             ran = live.evidence.kernel if live.evidence and live.evidence.kernel else "not seen"
             backend = live.started.backend if live.started else ""

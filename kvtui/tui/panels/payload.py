@@ -241,10 +241,11 @@ class PayloadPanel(Panel, can_focus=True):
         over = answer.budget.verdict == "over"
         levers = [one for one in answer.levers if one.fits] if over else answer.levers
         style = f"bold {ORANGE}" if over else "bold"
+        most = 2 if room >= 6 + 2 * len(answer.warnings) else 1
         warnings = [
             line
             for warning in answer.warnings
-            for line in wrapped(f"! {warning}", width, ORANGE, most=2)
+            for line in wrapped(f"! {warning}", width, ORANGE, most=most)
         ]
         found: list[Text] = []
         for priced in (True, False):
