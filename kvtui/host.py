@@ -18,6 +18,7 @@ _CGROUP_USED = (
     "/sys/fs/cgroup/memory.current",
     "/sys/fs/cgroup/memory/memory.usage_in_bytes",
 )
+_CGROUP_STATISTICS = ("/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat")
 _CPU_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -37,7 +38,10 @@ def memory() -> HostMemory:
     limit, used = _first_number(_CGROUP_LIMITS), _first_number(_CGROUP_USED)
     if limit is not None and limit < total:
         total = limit
-        available = min(available, max(0, limit - (used or 0)))
+        # Files read once count as used but are given back on demand: a working set, as
+        # "docker stats" shows it, leaves them out.
+        taken = max(0, (used or 0) - _reclaimable_bytes())
+        available = min(available, max(0, limit - taken))
     return HostMemory(total, available)
 
 
@@ -111,3 +115,16 @@ def _first_number(paths: tuple[str, ...]) -> int | None:
         if text.isdigit():
             return int(text)
     return None
+
+
+def _reclaimable_bytes() -> int:
+    """Cached files of this container that nobody uses now."""
+    for path in _CGROUP_STATISTICS:
+        try:
+            lines = Path(path).read_text(encoding="ascii").splitlines()
+        except OSError:
+            continue
+        found = dict(line.split(maxsplit=1) for line in lines if " " in line)
+        value = found.get("total_inactive_file") or found.get("inactive_file") or "0"
+        return int(value) if value.isdigit() else 0
+    return 0

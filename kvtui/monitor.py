@@ -149,26 +149,44 @@ def _shown(reading: GpuReading) -> str:
     return reading.uuid if reading.index < 0 else f"GPU {reading.index}"
 
 
-def serve(monitor: Monitor, interval_s: float, *, clock: Callable[[], float] = monotonic) -> None:
-    """Read on schedule and take commands until stdin ends."""
-    stdin = sys.stdin.fileno()
-    due, pending = clock(), b""
+class Schedule:
+    """Points in time ``interval_s`` apart; what was missed is skipped, not caught up."""
+
+    def __init__(self, interval_s: float, now: float) -> None:
+        """The first is at once."""
+        self._interval_s, self._due = interval_s, now
+
+    def wait_s(self, now: float) -> float:
+        """Seconds to the next point, 0 when it is due."""
+        return max(0.0, self._due - now)
+
+    def hurry(self, now: float) -> None:
+        """The next point is now, and the others count from it."""
+        self._due = min(self._due, now)
+
+    def advance(self, now: float) -> None:
+        """The point that was due is done, at ``now``."""
+        missed = max(0.0, now - self._due) // self._interval_s
+        self._due += self._interval_s * (missed + 1)
+
+
+def serve(monitor: Monitor, interval_s: float, commands: int) -> None:
+    """Read on schedule and take commands from the descriptor ``commands`` until it ends."""
+    schedule, pending = Schedule(interval_s, monotonic()), b""
     while True:
-        now = clock()
-        if now >= due:
+        if schedule.wait_s(monotonic()) == 0.0:
             monitor.read()
-            missed = int((clock() - due) / interval_s)
-            due += interval_s * (missed + 1)
-        ready, _, _ = select.select([stdin], [], [], max(0.0, due - clock()))
+            schedule.advance(monotonic())
+        ready, _, _ = select.select([commands], [], [], schedule.wait_s(monotonic()))
         if not ready:
             continue
-        chunk = os.read(stdin, 65536)
+        chunk = os.read(commands, 65536)
         if not chunk:
             return
         *lines, pending = (pending + chunk).split(b"\n")
-        for line in lines:
+        for line in filter(bytes.strip, lines):
             monitor.take(line)
-            due = min(due, clock())
+            schedule.hurry(monotonic())
 
 
 def main() -> None:
@@ -189,7 +207,7 @@ def main() -> None:
             return
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-        serve(monitor, options.interval)
+        serve(monitor, options.interval, sys.stdin.fileno())
     except BrokenPipeError:
         return
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kvtui.monitor import Monitor
+from kvtui.monitor import Monitor, Schedule
 from kvtui.nvml import NvmlSession, NvmlUnavailableError
 from kvtui.records import WatchCommand, encode
 from tests.nvml import fake
@@ -61,7 +61,9 @@ def test_once_is_one_reading() -> None:
     with start("--once") as child:
         out, _ = child.communicate(timeout=20)
         assert child.returncode == 0
-        assert [json.loads(line)["type"] for line in out.splitlines()].count("host") == 1
+        kinds = [json.loads(line)["type"] for line in out.splitlines()]
+        assert (kinds[0], kinds[-1], kinds.count("host")) == ("hello", "host", 1)
+        assert set(kinds[1:-1]) in ({"gpu"}, {"notice"})
 
 
 def test_the_interval_has_a_floor() -> None:
@@ -113,6 +115,76 @@ def test_it_follows_the_device_it_is_told() -> None:
     sentences = [str(line["sentence"]) for line in found if line["type"] == "notice"]
     assert "GPU-zzzz" in sentences[0]
     assert sentences[1].startswith("Ignored")
+
+
+def test_a_gpu_that_falls_off_the_bus_is_said_once() -> None:
+    """The row stays, with nulls; one notice names it, however often it is read."""
+    module = FakeNvml()
+    module.broken["nvmlDeviceGetName@0"] = fake.NVMLError_GpuIsLost()
+    session = NvmlSession(module)
+    out = io.BytesIO()
+    monitor = Monitor(out, open_nvml=lambda: session, clock=lambda: 0.0)
+    for _ in range(3):
+        monitor.read()
+    found = lines(out)
+    assert [line["uuid"] for line in found if line["type"] == "gpu"] == ["GPU-aaaa"] * 3
+    (notice,) = [line for line in found if line["type"] == "notice"]
+    assert str(notice["sentence"]).startswith("GPU 0 fell off the bus")
+
+
+def test_a_driver_that_goes_away_ends_nothing() -> None:
+    """NVML that stops working is a notice; the host reads on; later it is looked for again."""
+    now = [0.0]
+    module = FakeNvml()
+    out = io.BytesIO()
+    monitor = Monitor(out, open_nvml=lambda: NvmlSession(module), clock=lambda: now[0])
+    monitor.read()
+    module.broken["nvmlDeviceGetName"] = fake.NVMLError_Uninitialized()
+    module.broken["nvmlInit"] = fake.NVMLError_DriverNotLoaded()
+    monitor.read()
+    module.broken.clear()
+    for now[0] in (10.0, 60.0):
+        monitor.read()
+    found = lines(out)
+    assert [line["type"] for line in found] == [
+        "gpu", "host", "notice", "host", "host", "gpu", "notice", "host",
+    ]  # fmt: skip
+    assert "not loaded" in str(found[2]["sentence"])
+    assert found[6]["sentence"] == "NVML reads again."
+
+
+def test_the_cpu_has_no_share_before_there_is_an_interval() -> None:
+    """The first reading's CPU share is null, not a meaningless 0."""
+    out = io.BytesIO()
+    monitor = Monitor(out, open_nvml=lambda: NvmlSession(FakeNvml()), clock=lambda: 0.0)
+    monitor.read()
+    monitor.read()
+    first, second = [line["cpu_percent"] for line in lines(out) if line["type"] == "host"]
+    assert first is None
+    assert second is not None
+
+
+def test_late_readings_are_skipped_and_the_grid_is_kept() -> None:
+    """A reading that took 2.4 intervals costs the two it covered; the next is on the grid."""
+    schedule = Schedule(1.0, 100.0)
+    assert schedule.wait_s(100.0) == 0.0
+    schedule.advance(100.05)
+    assert schedule.wait_s(100.05) == pytest.approx(0.95)
+    schedule.advance(103.4)
+    assert schedule.wait_s(103.4) == pytest.approx(0.6)
+    schedule.hurry(103.5)
+    assert schedule.wait_s(103.5) == 0.0
+    schedule.advance(103.5)
+    assert schedule.wait_s(103.5) == pytest.approx(1.0)
+
+
+def test_a_reader_that_goes_away_ends_it() -> None:
+    """A monitor whose records nobody takes ends by itself, although its stdin stays open."""
+    with start("--interval", "0.25") as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.wait(timeout=5) == 0
 
 
 def test_all_devices_are_read_at_once() -> None:
