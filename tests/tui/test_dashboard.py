@@ -3,19 +3,34 @@
 import re
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from kvtui.client.source import Source
 from kvtui.errors import InputError
-from kvtui.records import Gone, HoldCommand, Notice, RunCommand, StopCommand, WatchCommand
+from kvtui.records import (
+    Gone,
+    HoldCommand,
+    Limit,
+    Notice,
+    RunCommand,
+    Stage,
+    StopCommand,
+    WatchCommand,
+)
+from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import Request
 from kvtui.spec import Device
 from kvtui.tui.app import KvtuiApp
 from kvtui.tui.bindings import BINDINGS
+from kvtui.tui.engine_room import EngineRoom
+from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.panels.live import LivePanel
+from kvtui.tui.panels.memory import MemoryPanel
 from kvtui.tui.panels.payload import PayloadPanel
 from kvtui.tui.screens.help import help_text
 from tests.tui.sources import HOST, HandRoom, ended, memory, opening, steps
@@ -414,3 +429,216 @@ def test_an_unknown_theme_is_refused_by_name() -> None:
 
     with pytest.raises(InputError, match="textual-dark"):
         run(TUTORIAL, RunOptions(), detect=detect, theme="plaid")
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (100, 30), (120, 36), (200, 60)])
+async def test_the_verdict_and_the_way_out_are_always_in_sight(size: tuple[int, int]) -> None:
+    """At every size from the least on, payload, verdict, help and quit are on the first screen."""
+    app = dashboard(HandRoom(), Request(workload="support-desk"))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        shown = screen_text(app)
+        for word in ("70.3 GiB", "OVER", "over by 11.3 GiB", "r run", "? help", "q quit"):
+            assert word in shown, word
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_no_figure_is_cut(size: tuple[int, int]) -> None:
+    """At the sizes people use, no line of inputs or payload ends in an ellipsis."""
+    app = dashboard(HandRoom(), Request(workload="support-desk"))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "…" not in text(app, PayloadPanel)
+        assert "…" not in text(app, InputsPanel)
+
+
+async def test_figures_per_rank_say_so() -> None:
+    """With tensor parallelism, header, cache and weights say that they are of one rank."""
+    app = dashboard(HandRoom(), Request(model="llama-3.1-8b", gpu="h200", context="4096", tp="2"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert "tp 2" in screen_text(app)
+        assert "reserved on each of 2 ranks" in text(app, PayloadPanel)
+        assert "per rank" in text(app, PayloadPanel)
+
+
+async def test_before_a_run_the_prediction_is_drawn() -> None:
+    """The live panel says what r would run and draws its curve; typing changes both at once."""
+    app = dashboard(HandRoom())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert "32.0 MiB to 128 MiB" in text(app, LivePanel)
+        assert re.search("[\u2801-\u28ff]", text(app, LivePanel))
+        await pilot.press("down", "down", "right", "right", "enter", *"8192", "enter")
+        assert "16.0 MiB to 64.0 MiB" in text(app, LivePanel)
+
+
+async def test_a_shape_that_only_sizing_answers_says_so_before_r() -> None:
+    """The live panel gives the reason in place of a preview."""
+    app = dashboard(HandRoom(), Request(workload="tutorial", dtype="q8_0"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+        assert "No live run of this: dtype is 'q8_0'" in text(app, LivePanel)
+
+
+async def test_the_stage_is_said_while_a_run_is_prepared() -> None:
+    """Before the first step the live panel says what the worker is doing."""
+    room = HandRoom()
+    app = dashboard(room)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("r")
+        await settle(pilot, lambda: "importing torch" in text(app, LivePanel))
+        room.workers[0].put(Stage(name="probe", detail="Measuring the read limit."))
+        await settle(pilot, lambda: "Measuring the read limit." in text(app, LivePanel))
+
+
+async def test_the_last_record_reaches_the_plot() -> None:
+    """Whatever tick the end falls on, the curve is drawn to the end and then left alone."""
+    room = HandRoom()
+    app = dashboard(room)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("r")
+        room.workers[0].put(*opening(1), steps(1, 1, 100))
+        await settle(pilot, lambda: app.live.steps == 100)
+        room.workers[0].put(steps(1, 101, 12288), ended(1, 12288))
+        await settle(pilot, lambda: app.live.phase == "ended")
+        await settle(pilot, lambda: not app.query_one(LivePanel).plot_is_stale)
+        assert "\u28ff" * 50 in text(app, LivePanel)
+
+
+async def test_typing_while_paused_leaves_the_run_frozen() -> None:
+    """A paused view still answers what is typed, and shows nothing new of the run."""
+    room = HandRoom()
+    app = dashboard(room)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("r")
+        room.workers[0].put(*opening(1), steps(1, 1, 10))
+        await settle(pilot, lambda: " 4,106 of" in text(app, LivePanel))
+        await pilot.press("space")
+        room.workers[0].put(steps(1, 11, 50))
+        await settle(pilot, lambda: app.live.steps == 50)
+        await pilot.press("down", "down", "right", "]")
+        await pilot.pause()
+        assert "256 MiB" in text(app, PayloadPanel)
+        assert " 4,106 of" in text(app, LivePanel)
+
+
+async def test_tab_walks_fields_and_leaves_at_the_last() -> None:
+    """Tab goes from field to field; only from the last one does it leave the inputs."""
+    app = dashboard(HandRoom(), TUTORIAL)
+    async with app.run_test(size=(120, 36)) as pilot:
+        panel = app.query_one(InputsPanel)
+        walked = []
+        for _ in panel.fields:
+            assert panel.has_focus
+            walked.append(panel.current.name)
+            await pilot.press("tab")
+        assert walked == [one.name for one in panel.fields]
+        assert not panel.has_focus
+
+
+async def test_attention_changes_by_arrows_and_dtype_from_a_list() -> None:
+    """Right walks the attention kinds in place; Enter on dtype lists the formats."""
+    app = dashboard(HandRoom(), TUTORIAL)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("down", "right")
+        assert app.form.typed["attention"] != "mha"
+        await pilot.press("left", "down", "down", "down", "enter", *"fp8", "enter")
+        await settle(pilot, lambda: len(app.screen_stack) == 1)
+        assert app.form.typed["dtype"] == "fp8"
+        assert "1.00 GiB" in text(app, PayloadPanel)
+
+
+async def test_a_click_takes_a_field_and_a_tab() -> None:
+    """The mouse moves the cursor to a field and opens tabs from the foot of the screen."""
+    app = dashboard(HandRoom(), TUTORIAL)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert await pilot.click(InputsPanel, offset=(29, 3))
+        assert app.query_one(InputsPanel).current.name == "context"
+        assert await pilot.click("#footer", offset=(11, 0))
+        await settle(pilot, lambda: app.dashboard.has_class("show-live"))
+
+
+async def test_every_rung_of_a_gpu_fits_and_explains_itself() -> None:
+    """At 120x36 all seven rungs are visible; walking them says what each gap is."""
+    room = HandRoom()
+    app = dashboard(room)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("r")
+        cuda = msgspec.structs.replace(opening(1)[1], kind="cuda")
+        room.workers[0].put(*opening(1), cuda, steps(1, 1, 10), memory(1))
+        await settle(pilot, lambda: "device total" in text(app, MemoryPanel))
+        assert len(text(app, MemoryPanel).splitlines()) >= 7
+        await pilot.press("3")
+        await settle(pilot, lambda: app.query_one(MemoryPanel).has_focus)
+        seen = set()
+        for _ in range(7):
+            await pilot.pause()
+            seen.add(app.query_one("#formula").render().plain)  # type: ignore[union-attr]
+            await pilot.press("down")
+        assert len(seen) == 7
+        assert any("allocator cache" in one for one in seen)
+
+
+async def test_many_flags_leave_room_for_the_curve() -> None:
+    """At 120x36 a run that ended badly with several flags still shows its curve."""
+    room = HandRoom()
+    app = dashboard(room)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("r")
+        after = Limit(run=1, when="after", read_bytes_per_s=9e9, probe_bytes=1, threads=1)
+        started = msgspec.structs.replace(opening(1)[4], cache="concat")
+        room.workers[0].put(*opening(1), started, after, steps(1, 1, 1))
+        room.workers[0].put(steps(1, 2, 8000))
+        room.workers[0].put(
+            Gone(role="worker", sentence="It is gone. " * 8, exit_status=1, expected=False)
+        )
+        await settle(pilot, lambda: "LOST" in text(app, LivePanel))
+        assert {"EXPANDED", "CONTENDED"} <= set(text(app, LivePanel).split())
+        await settle(pilot, lambda: "\u28ff" * 20 in text(app, LivePanel))
+        assert "64.0 MiB" in text(app, LivePanel), "a curve of seven rows has a label half way"
+
+
+async def test_a_light_theme_takes_darker_shades() -> None:
+    """On a light theme the pair that carries meaning is dark enough to read."""
+    app = dashboard(HandRoom(), Request(workload="support-desk"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        panel = app.query_one(PayloadPanel)
+
+        def bright() -> bool:
+            styles = [str(span.style) for span in panel.render().spans]
+            return any(ORANGE in style or BLUE in style for style in styles)
+
+        await settle(pilot, bright)
+        app.theme = "textual-light"
+        await settle(pilot, lambda: not bright())
+
+
+async def test_a_worker_that_cannot_start_is_said_in_place() -> None:
+    """When the operating system refuses a process, the live panel says so and r tries again."""
+
+    class NoRoom(HandRoom):
+        def __call__(self, live: Live) -> EngineRoom:
+            async def refuse() -> Source:
+                raise OSError("Resource temporarily unavailable")
+
+            room = super().__call__(live)
+            room._start_worker = refuse
+            return room
+
+    app = dashboard(NoRoom())
+    async with app.run_test(size=(120, 36)) as pilot:
+        for _ in range(2):
+            await pilot.press("r")
+            await settle(pilot, lambda: "cannot be started" in text(app, LivePanel))
+        assert app.live.number == 2
+
+
+async def test_a_small_terminal_is_told_the_size_it_needs() -> None:
+    """Below 40x12 one sentence gives the size needed and the size there is."""
+    app = dashboard(HandRoom())
+    async with app.run_test(size=(39, 11)) as pilot:
+        await pilot.pause()
+        shown = re.sub(r"\s+", " ", screen_text(app))
+        assert "kvtui needs 40x12 cells; this is 39x11." in shown

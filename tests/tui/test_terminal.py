@@ -110,12 +110,14 @@ def test_quitting_in_the_middle_of_a_run(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["TERM", "HUP"]
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+    ids=["TERM", "HUP", "INT"],
 )
 def test_signals_leave_a_clean_terminal(
     terminal: Terminal, number: signal.Signals, status: int
 ) -> None:
-    """SIGTERM and SIGHUP restore the terminal, stop the helpers and exit with 128 + n."""
+    """SIGTERM, SIGHUP and SIGINT restore the terminal, stop the helpers and exit with 128 + n."""
     terminal.shows("payload against budget")
     terminal.press("r")
     worker = terminal.worker()
@@ -126,12 +128,12 @@ def test_signals_leave_a_clean_terminal(
 
 
 def test_a_killed_worker_leaves_the_screen_standing(terminal: Terminal) -> None:
-    """SIGKILL of the worker in a run names the cause, and r runs again with another worker."""
+    """SIGKILL of the worker, decoding or starting, names the cause; r starts another worker."""
     terminal.shows("payload against budget")
-    for _ in range(2):
+    for moment in ("RUNNING", "STARTING"):
         terminal.press("r")
         worker = terminal.worker()
-        terminal.shows("RUNNING", 60)
+        terminal.shows(moment, 60)
         worker.kill()
         terminal.shows("SIGKILL", 20)
     terminal.press("r")
@@ -151,6 +153,19 @@ def test_a_killed_dashboard_leaves_no_orphan(terminal: Terminal) -> None:
     _, alive = psutil.wait_procs(children, timeout=5)
     assert not alive
     assert terminal.ends(5) == -signal.SIGKILL
+
+
+def test_a_lost_terminal_leaves_no_orphan(terminal: Terminal) -> None:
+    """When the terminal itself goes away, dashboard and helpers end by themselves."""
+    terminal.shows("payload against budget")
+    terminal.press("r")
+    terminal.worker()
+    children = terminal.children()
+    os.close(terminal.fd)
+    _, status = os.waitpid(terminal.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 129
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive
 
 
 def test_control_c_leaves() -> None:
