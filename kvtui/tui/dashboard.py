@@ -48,21 +48,24 @@ class Dashboard(Screen[None]):
         self._ticks = 0
         self._ready = False
         """All widgets are there; sizes may be known before."""
+        self.inputs = InputsPanel(asked.form, asked.question)
+        self.live_panel = LivePanel(live, asked.run)
+        self._of_question = (self.inputs, PayloadPanel(asked.question))
+        self._of_run = (MemoryPanel(live), GpuPanel(live), self.live_panel)
+        lines = ("header", "formula", "footer", "too-small")
+        self._lines = {name: Static(id=name, markup=False) for name in lines}
 
     def compose(self) -> ComposeResult:
         """What is asked and where the bytes went on the left, the answers on the right."""
-        yield Static(id="header", markup=False)
+        inputs, payload = self._of_question
+        memory, gpu, live = self._of_run
+        yield self._lines["header"]
         with Container(id="body"):
-            with Container(id="left"):
-                yield InputsPanel(self._asked.form, self._asked.question)
-                yield MemoryPanel(self._live)
-                yield GpuPanel(self._live)
-            with Container(id="right"):
-                yield PayloadPanel(self._asked.question)
-                yield LivePanel(self._live, self._asked.run)
-        yield Static(id="formula", markup=False)
-        yield Static(id="footer", markup=False)
-        yield Static(id="too-small", markup=False)
+            yield Container(inputs, memory, gpu, id="left")
+            yield Container(payload, live, id="right")
+        yield self._lines["formula"]
+        yield self._lines["footer"]
+        yield self._lines["too-small"]
 
     def on_mount(self) -> None:
         """Focus the inputs (no field takes text yet) and begin to look for changes."""
@@ -71,16 +74,6 @@ class Dashboard(Screen[None]):
         self.inputs.focus()
         self.rearrange()
         self.set_interval(_TICK_S, self._tick)
-
-    @property
-    def inputs(self) -> InputsPanel:
-        """The panel of fields."""
-        return self.query_one(InputsPanel)
-
-    @property
-    def live_panel(self) -> LivePanel:
-        """The panel of the run."""
-        return self.query_one(LivePanel)
 
     def on_resize(self) -> None:
         """Another size may be another arrangement; the app knows its size by now."""
@@ -93,11 +86,11 @@ class Dashboard(Screen[None]):
         size = self.app.size
         for name, holds in arrangement.classes(*size, self._shown).items():
             self.set_class(holds, name)
-        self._set("#too-small", Text(arrangement.size_needed(*size)))
+        self._set("too-small", Text(arrangement.size_needed(*size)))
         self.call_after_refresh(self.draw)
 
     def _tick(self) -> None:
-        """Draw if anything changed; plots at half the rate."""
+        """Draw what may have changed; plots at half the rate."""
         self._ticks += 1
         limit = self._live.limit_bytes_per_s
         if limit is not None and self._live.device is not None and self._live.device.kind == "cpu":
@@ -106,28 +99,37 @@ class Dashboard(Screen[None]):
             return
         plots = self._ticks % 2 == 0 and self.live_panel.plot_is_stale
         seen = (self._live.revision, self._asked.question.revision)
-        if seen != self._seen or plots:
+        if seen[1] != self._seen[1]:
             self._seen = seen
-            self.live_panel.renew_plots = plots
             self.draw()
+        elif seen != self._seen or plots:
+            self._seen = seen
+            self.live_panel.renew_plots |= plots
+            self._draw_run()
 
     def draw(self) -> None:
         """Bring every visible panel up to date; paused, those of the run stay as they are."""
         if not self._ready or not self.is_attached:
             return
-        for panel in self.query(Panel):
-            if not (self.paused and panel.follows_run):
+        for panel in self._of_question:
+            panel.update()
+        self._draw_run()
+
+    def _draw_run(self) -> None:
+        """What records change: the panels of the run, and the lines around them."""
+        if not self.paused:
+            for panel in self._of_run:
                 panel.update()
         width = self.app.size.width
         question = self._asked.question
-        self._set("#header", header_line(question, self._live, width, paused=self.paused))
+        self._set("header", header_line(question, self._live, width, paused=self.paused))
         explained = self.focused.explanation() if isinstance(self.focused, Panel) else None
-        self._set("#formula", formula_lines(question, explained, max(1, width - 2)))
+        self._set("formula", formula_lines(question, explained, max(1, width - 2)))
         tabs = not self.has_class("full")
-        self._set("#footer", footer_line(self._live, width, tabs=tabs, shown=self._shown))
+        self._set("footer", footer_line(self._live, width, tabs=tabs, shown=self._shown))
 
-    def _set(self, selector: str, text: Text) -> None:
-        widget = self.query_one(selector, Static)
+    def _set(self, line: str, text: Text) -> None:
+        widget = self._lines[line]
         drawn = tinted(text, dark=self.app.current_theme.dark)
         if widget.content != drawn:
             widget.update(drawn, layout=False)

@@ -4,6 +4,7 @@ Draws what the session knows and computes nothing but scales. Series are reduced
 column before they are drawn, whatever the length of the run.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from rich.text import Text
@@ -66,9 +67,7 @@ def _curve(
 ) -> list[Text]:
     dots = dot_columns(width, glyphs)
     first, last = float(run.start), float(run.target)
-    span = last - first
-    positions = [round(first + span * column / max(1, dots - 1)) for column in range(dots)]
-    predicted = [float(predicted_kv_bytes(run, position)) for position in positions]
+    predicted = _predicted(run, dots)
     top = max(predicted)
     budget = live.budget_bytes if live is not None else None
     curves = []
@@ -85,6 +84,15 @@ def _curve(
         labels[row_of(top / 2, 0.0, top, height, glyphs)] = format_bytes(top / 2)
     plotted = line_plot(curves, width, height, 0.0, top, glyphs)
     return [_labelled(labels.get(row, ""), line) for row, line in enumerate(plotted)]
+
+
+@lru_cache(maxsize=4)
+def _predicted(run: DecodeRun, dots: int) -> tuple[float, ...]:
+    """The predicted bytes at each dot column; the same for every redraw of one run."""
+    way = (run.target - run.start) / max(1, dots - 1)
+    return tuple(
+        float(predicted_kv_bytes(run, round(run.start + way * column))) for column in range(dots)
+    )
 
 
 def _axis_line(run: DecodeRun, live: Live | None, width: int, glyphs: Glyphs) -> Text:

@@ -17,8 +17,6 @@ class Panel(Widget):
     """A titled block of lines; subclasses say which lines for which size."""
 
     allow_maximize: ClassVar[bool] = True
-    follows_run: ClassVar[bool] = True
-    """Frozen while the view is paused; a panel of what was typed is not."""
 
     def __init__(self, title: str, *, id: str) -> None:  # noqa: A002  # Textual's own name
         """Title the border."""

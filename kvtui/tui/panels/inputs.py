@@ -1,7 +1,7 @@
 """The inputs: a grid of fields walked by arrows, edited in place, answered as they are typed."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.text import Text
 from textual import events
@@ -27,8 +27,6 @@ _LABELS: Final = (10, 6, 3)
 
 class InputsPanel(Panel, can_focus=True):
     """Walks fields; while one is edited it takes all text, otherwise it leaves keys alone."""
-
-    follows_run: ClassVar[bool] = False
 
     @dataclass
     class Changed(Message):

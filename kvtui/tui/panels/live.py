@@ -41,7 +41,9 @@ class LivePanel(Panel, can_focus=True):
         super().__init__("live", id="live")
         self._live, self._wanted = live, wanted
         self._plot: list[Text] = []
-        self._plot_of = (-1, 0, 0)
+        self._plot_of: tuple[object, int, int] = (None, 0, 0)
+        self._preview_of: tuple[DecodeRun, int, int] | None = None
+        self._previewed: list[Text] = []
         self.renew_plots = True
         """The next draw may renew the plots (at most twice a second)."""
         self.refused: str | None = None
@@ -50,7 +52,13 @@ class LivePanel(Panel, can_focus=True):
     @property
     def plot_is_stale(self) -> bool:
         """Records came since the plot was drawn."""
-        return self._live.run is not None and self._plot_of[0] != self._live.revision
+        return self._live.run is not None and self._plot_of[0] != self._plotted
+
+    @property
+    def _plotted(self) -> tuple[object, ...]:
+        """What the plot shows: host and GPU readings do not change it."""
+        live = self._live
+        return live.number, live.steps, live.budget_bytes, live.limit_bytes_per_s
 
     def lines(self, width: int, height: int) -> list[Text]:
         """Figures, progress, plot, strips, and the words for all of it."""
@@ -71,7 +79,7 @@ class LivePanel(Panel, can_focus=True):
             return [*head, *foot]
         if self.renew_plots or self._plot_of[1:] != (width, room):
             self._plot = growth_plot(live.run, live, width, room, self.glyphs)
-            self._plot_of = (live.revision, width, room)
+            self._plot_of = (self._plotted, width, room)
             self.renew_plots = False
         return [*head, *self._plot, *foot]
 
@@ -99,6 +107,8 @@ class LivePanel(Panel, can_focus=True):
             if self.refused:
                 return []
             return wrapped(f"No live run of this: {error}", width, DIM, most=4)
+        if self._preview_of == (run, width, height):
+            return [line.copy() for line in self._previewed]
         start, target = format_count(run.start), format_count(run.target)
         low, high = predicted_kv_bytes(run, run.start), predicted_kv_bytes(run, run.target)
         found = [
@@ -112,6 +122,8 @@ class LivePanel(Panel, can_focus=True):
         ]
         if height - len(found) > _LEAST_PLOT:
             found += [Text(), *growth_plot(run, None, width, height - len(found) - 1, self.glyphs)]
+        self._preview_of = (run, width, height)
+        self._previewed = [line.copy() for line in found]
         return found
 
     def _figures(self, width: int) -> list[Text]:

@@ -1,7 +1,6 @@
 """Payload against budget: the figures of the sizing answer, each opening its formula."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rich.text import Text
 from textual import events
@@ -44,8 +43,6 @@ _SHORT = 8
 
 class PayloadPanel(Panel, can_focus=True):
     """The answer; up and down walk its figures."""
-
-    follows_run: ClassVar[bool] = False
 
     @dataclass
     class Walked(Message):
