@@ -5,7 +5,6 @@ No number is made here, and nothing is drawn here.
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.opening import Asked
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
+from kvtui.tui.signals import end_on_signals
 
 
 class KvtuiApp(App[int]):
@@ -62,9 +62,8 @@ class KvtuiApp(App[int]):
 
     def on_load(self) -> None:
         """From here on a signal leaves by the same way as a key."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            loop.add_signal_handler(number, self._leave, 128 + number)
+        if not self.is_headless:
+            end_on_signals(asyncio.get_running_loop(), self._leave, self.room.kill_now)
 
     def on_mount(self) -> None:
         """Start what may come after the first frame."""

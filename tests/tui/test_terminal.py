@@ -1,5 +1,6 @@
 """The dashboard in a real terminal, with real helper processes: every way in and out."""
 
+import contextlib
 import os
 import pty
 import select
@@ -162,8 +163,12 @@ def test_a_lost_terminal_leaves_no_orphan(terminal: Terminal) -> None:
     terminal.worker()
     children = terminal.children()
     os.close(terminal.fd)
-    _, status = os.waitpid(terminal.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 129
+    dashboard = psutil.Process(terminal.pid)
+    try:
+        assert dashboard.wait(timeout=5) == 129
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            dashboard.kill()
     _, alive = psutil.wait_procs(children, timeout=5)
     assert not alive
 
