@@ -1,0 +1,50 @@
+"""No command: the dashboard; the same job headless where there is no terminal to draw on."""
+
+import argparse
+import os
+import sys
+
+from kvtui.cli import flags
+from kvtui.errors import ExitCode
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its flags on the parser of ``kvtui`` itself."""
+    parser.add_argument("--theme", metavar="NAME", help="a Textual theme")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    flags.add_shape(parser)
+    flags.add_run(parser)
+    parser.set_defaults(carry_out=carry_out)
+
+
+def carry_out(options: argparse.Namespace) -> ExitCode | int:
+    """Show the dashboard, or say why not and do its job as text."""
+    why = _no_screen()
+    if why is None:
+        from kvtui.tui.app import run as run_dashboard
+
+        return run_dashboard(
+            flags.request(options),
+            flags.run_options(options),
+            theme=options.theme,
+            mouse=not options.no_mouse,
+            detect=flags.detect,
+        )
+    from kvtui.headless.main_job import main_job
+
+    return main_job(
+        flags.request(options), flags.run_options(options), why=why, detect=flags.detect
+    )
+
+
+def _no_screen() -> str | None:
+    """Why the dashboard cannot be drawn; None when it can. Textual draws on stderr."""
+    if os.environ.get("TERM", "") == "dumb":
+        return "TERM is dumb"
+    for name, stream in (("stdin", sys.stdin), ("stderr", sys.stderr)):
+        try:
+            if stream is None or not stream.isatty():
+                return f"{name} is not a terminal"
+        except ValueError:
+            return f"{name} is closed"
+    return None

@@ -1,0 +1,21 @@
+"""``kvtui monitor``: NVML and host readings."""
+
+import argparse
+
+from kvtui.cli.commands import Commands
+from kvtui.errors import ExitCode
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("monitor", help="NVML and host readings", allow_abbrev=False)
+    parser.add_argument("--once", action="store_true", help="one reading of every device")
+    parser.add_argument("--interval", metavar="SECONDS", help="between readings (1)")
+    parser.set_defaults(carry_out=carry_out)
+
+
+def carry_out(options: argparse.Namespace) -> ExitCode | int:
+    """Print readings until told to stop, or one."""
+    from kvtui.headless.monitor import monitor
+
+    return monitor(once=options.once, interval=options.interval)

@@ -1,0 +1,35 @@
+"""``kvtui size``: size a cache against a budget."""
+
+import argparse
+
+from kvtui.cli import flags
+from kvtui.cli.commands import Commands
+from kvtui.errors import ExitCode
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "size",
+        help="size a cache against a budget",
+        allow_abbrev=False,
+        description="Bytes, verdict, limits, step floor and levers of one cache.",
+    )
+    flags.add_shape(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--check", action="store_true", help="exit 4 when it does not fit")
+    parser.add_argument("--explain", action="store_true", help="every number with its formula")
+    parser.set_defaults(carry_out=carry_out)
+
+
+def carry_out(options: argparse.Namespace) -> ExitCode:
+    """Print the report."""
+    from kvtui.headless.size import size
+
+    return size(
+        flags.request(options),
+        as_json=options.json,
+        check=options.check,
+        explain=options.explain,
+        detect=flags.detect,
+    )
