@@ -40,6 +40,10 @@ class LogHistogram:
             self.buckets[bucket] = self.buckets.get(bucket, 0) + counted
         self.total += total
 
+    def copy(self) -> "LogHistogram":
+        """The same counts, on their own."""
+        return LogHistogram(dict(self.buckets), self.total)
+
     @property
     def count(self) -> int:
         """Values counted."""
@@ -53,15 +57,29 @@ class LogHistogram:
 
     def percentile(self, percent: float) -> float | None:
         """The value below which ``percent`` of the counted ones lie; None when empty."""
+        return self.percentiles(percent)[0]
+
+    def percentiles(self, *percents: float) -> tuple[float | None, ...]:
+        """Several percentiles, given in rising order, in one pass."""
         counted = self.count
-        if not counted:
-            return None
-        rank = max(1, math.ceil(counted * percent / 100))
+        found: list[float | None] = []
+        ranks = [max(1, math.ceil(counted * percent / 100)) for percent in percents]
+        reached = 0
         for bucket in sorted(self.buckets):
-            rank -= self.buckets[bucket]
-            if rank <= 0:
-                return float(math.exp((bucket + 0.5) * _LOG_RATIO))
-        return None
+            reached += self.buckets[bucket]
+            while len(found) < len(ranks) and reached >= ranks[len(found)]:
+                found.append(_middle(bucket))
+            if len(found) == len(ranks):
+                break
+        return (*found, *[None] * (len(ranks) - len(found)))
+
+
+def _middle(bucket: int) -> float:
+    """The value a bucket stands for; infinite for one that no measurement ever fills."""
+    try:
+        return math.exp((bucket + 0.5) * _LOG_RATIO)
+    except OverflowError:
+        return math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +136,13 @@ class Thinned(Generic[Sample]):
                 del self._samples[1::2]
                 self._stride *= 2
         self._seen += 1
+
+    def copy(self) -> "Thinned[Sample]":
+        """The same samples, on their own."""
+        found: Thinned[Sample] = Thinned(self._capacity)
+        found._samples = list(self._samples)
+        found._stride, found._seen, found._newest = self._stride, self._seen, self._newest
+        return found
 
     def __len__(self) -> int:
         """Samples that iteration yields."""

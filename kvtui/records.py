@@ -222,6 +222,26 @@ class Gone(Record, frozen=True, kw_only=True, tag="gone"):
     """It was asked to stop."""
 
 
+class RecordingOpened(Record, frozen=True, kw_only=True, tag="recording"):
+    """First line of a recording; made by the recorder."""
+
+    schema: str
+    version: str
+    began: str
+    """Wall clock, ISO 8601 in UTC."""
+
+
+class RunAsked(Record, frozen=True, kw_only=True, tag="asked"):
+    """A run was asked of the worker; made by the client.
+
+    With it records tell everything: the prediction needs the shapes, which no answer repeats.
+    """
+
+    command: "RunCommand"
+    fields: dict[str, str]
+    """The question as it was typed, field to text."""
+
+
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """One process that holds memory on a GPU."""
 
@@ -329,6 +349,8 @@ AnyRecord = (
     | Evidence
     | Ended
     | Gone
+    | RecordingOpened
+    | RunAsked
     | GpuReading
     | HostReading
     | Summary

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from kvtui.client.local import start_monitor, start_worker
 from kvtui.client.recorder import Recorder
@@ -21,6 +22,7 @@ from kvtui.records import (
     AnyRecord,
     EngineDevice,
     Notice,
+    RunAsked,
     RunCommand,
     Stage,
     Steps,
@@ -70,16 +72,16 @@ def run_live(
     """Run what ``request`` describes, or the demonstration, and report it."""
     request, options = demonstrated(request, options)
     run = decode_run(scenario(request, detect=detect), options)
-    recorder = None if record is None else Recorder(Path(record))
-    with recorder or contextlib.nullcontext():
+    recording = None if record is None else _Recording(Recorder(Path(record)))
 
-        def publish(seen: AnyRecord) -> None:
-            if recorder is not None:
-                recorder.write(seen)
-            if as_json:
-                output.data(encode(seen).decode().rstrip("\n"))
+    def publish(seen: AnyRecord) -> None:
+        if recording is not None:
+            recording.write(seen)
+        if as_json:
+            output.data(encode(seen).decode().rstrip("\n"))
 
-        outcome = asyncio.run(_Job(run, publish).run())
+    with recording or contextlib.nullcontext():
+        outcome = asyncio.run(_Job(run, publish, request.given()).run())
     if not as_json:
         output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
         output.data("\nwhere the bytes went")
@@ -105,11 +107,42 @@ def demonstrated(request: Request, options: RunOptions) -> tuple[Request, RunOpt
 
 
 @dataclass(slots=True)
+class _Recording:
+    """A recording whose failure is said as soon as it happens, and once."""
+
+    recorder: Recorder
+    said: bool = False
+
+    def write(self, seen: AnyRecord) -> None:
+        """Append one record."""
+        self.recorder.write(seen)
+        self._say()
+
+    def __enter__(self) -> Self:
+        """Say what already failed."""
+        self._say()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file; closing may fail as well."""
+        self.recorder.close()
+        self._say()
+
+    def _say(self) -> None:
+        if self.recorder.failure is not None and not self.said:
+            self.said = True
+            output.progress("")
+            output.note(f"{self.recorder.failure} The run goes on.")
+
+
+@dataclass(slots=True)
 class _Job:
     """One run from start to summary."""
 
     wanted: DecodeRun
     publish: Callable[[AnyRecord], None]
+    fields: dict[str, str] = field(default_factory=dict)
+    """The question as typed, for whoever replays it."""
     live: Live = field(default_factory=Live)
     interrupted: ExitCode | None = None
     worker: Source | None = None
@@ -123,11 +156,11 @@ class _Job:
             (signal.SIGTERM, ExitCode.TERMINATED),
         ):
             loop.add_signal_handler(signum, self._interrupt, code)
+        command: RunCommand = run_command(_NUMBER, self.wanted)
+        self._take(RunAsked(command=command, fields=self.fields))
         self.monitor = await start_monitor()
         watching = asyncio.create_task(self._watch(self.monitor))
         self.worker = await start_worker()
-        self.live.begin(self.wanted, _NUMBER)
-        command: RunCommand = run_command(_NUMBER, self.wanted)
         await self.worker.send(command)
         try:
             async for seen in self.worker.records():

@@ -7,7 +7,7 @@ bandwidth. Each flag says why in one sentence.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvtui.session.live import Live, step_kv_bytes
+from kvtui.session.live import Live
 from kvtui.spec import FullAttention
 from kvtui.units import format_bytes, format_share
 
@@ -59,7 +59,7 @@ def regime(live: Live) -> tuple[Regime, str]:
         return "unknown", "The read limit of this device was not measured."
     if share >= _BANDWIDTH_SHARE:
         return "bandwidth-bound", f"Cache and weights move at {format_share(share)} of the limit."
-    step_ms, layers = live.step_ms or 0.0, sum(group.layers for group in live.run.groups)
+    step_ms, layers = live.step_ms or 0.0, live.layers
     on_cpu = live.device is not None and live.device.kind == "cpu"
     if _host_bound(live) or (on_cpu and step_ms / max(layers, 1) < _LAUNCH_MS_PER_LAYER):
         return "launch-bound", (
@@ -72,12 +72,9 @@ def regime(live: Live) -> tuple[Regime, str]:
 
 
 def _resident(live: Live) -> Flag | None:
-    assert live.run is not None
     cache = live.device.cache_bytes if live.device else None
-    touched = step_kv_bytes(live.run, live.tokens) + (
-        live.started.weights_bytes if live.started else 0
-    )
-    if cache is not None and touched < _CACHE_MULTIPLE * cache:
+    touched = live.touched_bytes
+    if cache is not None and touched is not None and touched < _CACHE_MULTIPLE * cache:
         return Flag(
             "L2-RESIDENT",
             f"A step touches {format_bytes(touched)}, less than {_CACHE_MULTIPLE} times the "

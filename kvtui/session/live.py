@@ -25,9 +25,11 @@ from kvtui.records import (
     Notice,
     Plan,
     Prefilled,
+    RunAsked,
     Stage,
     Started,
     Steps,
+    decode_run,
 )
 from kvtui.sizing.payload import held_bytes, read_bytes_per_step, write_bytes_per_step
 from kvtui.spec import DecodeRun, Model, SequenceRun, Storage, Workload
@@ -102,6 +104,13 @@ class Live:
         return self.phase in ("starting", "decoding", "held")
 
     @property
+    def layers(self) -> int:
+        """Layers of the run, as asked or, where that is not known, as started."""
+        if self.run is not None and self.run.groups:
+            return sum(group.layers for group in self.run.groups)
+        return self.started.layers if self.started is not None else 0
+
+    @property
     def limit_bytes_per_s(self) -> float | None:
         """Measured read limit: the better of the probes around this run."""
         found = [one.read_bytes_per_s for one in (self.limit_before, self.limit_after) if one]
@@ -109,8 +118,18 @@ class Live:
 
     @property
     def predicted_kv_bytes(self) -> int | None:
-        """What sizing says the cache holds at the length reached."""
-        return None if self.run is None else predicted_kv_bytes(self.run, self.tokens)
+        """What sizing says the cache holds at the length reached; None where shapes are unknown."""
+        if self.run is None or not self.run.groups:
+            return None
+        return predicted_kv_bytes(self.run, self.tokens)
+
+    @property
+    def touched_bytes(self) -> int | None:
+        """What sizing says one step moves at the length reached, weights included."""
+        if self.run is None or not self.run.groups:
+            return None
+        weights_bytes = self.started.weights_bytes if self.started else 0
+        return step_kv_bytes(self.run, self.tokens) + weights_bytes
 
     @property
     def step_ms(self) -> float | None:
@@ -167,12 +186,9 @@ class Live:
     @property
     def predicted_step_ms(self) -> float | None:
         """Floor of a step at the length reached: bytes over the measured limit."""
-        limit = self.limit_bytes_per_s
-        if limit is None or self.run is None or not self.tokens:
+        limit, moved = self.limit_bytes_per_s, self.touched_bytes
+        if limit is None or moved is None or not self.tokens:
             return None
-        moved = step_kv_bytes(self.run, self.tokens) + (
-            self.started.weights_bytes if self.started else 0
-        )
         return moved / limit * 1e3
 
     @property
@@ -220,6 +236,24 @@ class Live:
         self.device, self.worker_pid, self.gpu, self.host, self.notices = kept
         self.limit_before, self.revision = limit, revision + 1
 
+    def snapshot(self) -> "Live":
+        """What is known now, on its own: nothing that comes later changes it."""
+        found = Live()
+        found._take_over(self)
+        return found
+
+    def restore(self, earlier: "Live") -> None:
+        """Go back to ``earlier``, a snapshot; ``revision`` moves on, for something changed."""
+        revision = max(self.revision, earlier.revision) + 1
+        self._take_over(earlier)
+        self.revision = revision
+
+    def _take_over(self, other: "Live") -> None:
+        for name in Live.__slots__:
+            value = getattr(other, name)
+            own = isinstance(value, LogHistogram | Thinned | set | dict)
+            setattr(self, name, value.copy() if own else value)
+
     def apply(self, record: AnyRecord) -> None:
         """Take one record in; those of an older run are skipped."""
         if getattr(record, "run", self.number) != self.number:
@@ -228,6 +262,8 @@ class Live:
         match record:
             case Hello(role="worker"):
                 self.worker_pid, self.gone = record.pid, None
+            case RunAsked():
+                self.begin(decode_run(record.command), record.command.run)
             case Notice():
                 self.notices[record.topic] = record
             case EngineDevice():
@@ -281,9 +317,9 @@ class Live:
         self.device_ns.merge(record.device_ns, record.device_total_ns)
         self.wall_ns.merge(record.wall_ns, record.wall_total_ns)
         self.kv_rate.merge(record.kv_rate, record.kv_rate_total)
-        here = LogHistogram(dict(record.device_ns), record.device_total_ns)
-        median, high = here.percentile(50), here.percentile(90)
-        if median is None or high is None:
+        here = LogHistogram(record.device_ns, record.device_total_ns)
+        median, high = here.percentiles(50, 90)
+        if median is None or high is None or record.device_total_ns <= 0:
             return
         if counted >= 10:
             self.spreads.add(high / median)
