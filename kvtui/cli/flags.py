@@ -94,6 +94,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--time-limit", metavar="SECONDS", help="end the run by the clock")
 
 
+def add_screen(parser: argparse.ArgumentParser) -> None:
+    """How a screen looks and behaves."""
+    parser.add_argument("--theme", metavar="NAME", help="a Textual theme")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+
+
 def request(options: argparse.Namespace) -> "Request":
     """The shape as it was typed."""
     from kvtui.sources.request import Request

@@ -20,7 +20,7 @@ from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
 from kvtui.tui import lists
-from kvtui.tui.bindings import BINDINGS, commands
+from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, commands
 from kvtui.tui.dashboard import Dashboard
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.opening import Asked
@@ -51,8 +51,17 @@ class KvtuiApp(App[int]):
         self.form, self.question = self.asked.form, self.asked.question
         self.live = Live()
         self.room = room(self.live)
-        self.dashboard = Dashboard(self.asked, self.live)
+        self.dashboard = Dashboard(self.asked, self.live, keys=self.keys, status=self.status)
         self._wanted_theme = theme
+
+    @property
+    def keys(self) -> Keys:
+        """What footer, help and palette list."""
+        return LIVE_KEYS
+
+    def status(self) -> tuple[tuple[str, str], ...]:
+        """Words for the header about where records come from and go."""
+        return ()
 
     def get_default_screen(self) -> Screen[Any]:
         """The dashboard lies under everything else."""
@@ -147,7 +156,7 @@ class KvtuiApp(App[int]):
     def _redraw(self, _: Theme) -> None:
         self.call_after_refresh(self.dashboard.draw)
 
-    def action_pause(self) -> None:
+    async def action_pause(self) -> None:
         """Freeze the view; the run and what it records go on."""
         self.dashboard.pause()
 
@@ -174,12 +183,12 @@ class KvtuiApp(App[int]):
         """Keys and figures."""
         from kvtui.tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.keys))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Every key's action is in the palette too."""
         yield from super().get_system_commands(screen)
-        for title, key, action in commands():
+        for title, key, action in commands(self.keys):
             yield SystemCommand(title, f"key {key}", self._command(action))
 
     def _command(self, action: str) -> Callable[[], object]:
@@ -200,6 +209,15 @@ def run(
         InputError: the theme is unknown, or the first question cannot be asked.
     """
     app = KvtuiApp(request, options, detect=detect, theme=theme)
+    return shown(app, theme=theme, mouse=mouse)
+
+
+def shown(app: KvtuiApp, *, theme: str | None, mouse: bool) -> int:
+    """Show ``app`` until it is left; the exit status.
+
+    Raises:
+        InputError: the theme is unknown, or the first question cannot be asked.
+    """
     if theme is not None and theme not in app.available_themes:
         raise InputError("theme", theme, "one of " + ", ".join(sorted(app.available_themes)))
     if app.question.answer is None and app.question.error is not None:

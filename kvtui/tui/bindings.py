@@ -1,6 +1,7 @@
 """Every key with its id, its tooltip and its place in the help; and what the figures mean."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from textual.binding import Binding
@@ -36,10 +37,10 @@ BINDINGS: Final = [
             tooltip="Stop everything and leave"),
 ]  # fmt: skip
 
-FOOTER: Final = ("run", "hold", "pause", "preset", "device", "theme", "zoom", "help", "palette",
+_FOOTER: Final = ("run", "hold", "pause", "preset", "device", "theme", "zoom", "help", "palette",
                  "quit")  # fmt: skip
 """Keys named at the foot of the screen, by id, in the order shown."""
-FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
+_FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
                        "zoom", "theme")  # fmt: skip
 """The same keys in the order in which they get room."""
 
@@ -66,9 +67,63 @@ EDITING: Final = (
 """Keys of the inputs, which belong to no binding."""
 
 
-def commands() -> Iterator[tuple[str, str, str]]:
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one kind of screen, for whoever lists them."""
+
+    bindings: tuple[Binding, ...]
+    footer: tuple[str, ...]
+    """Keys named at the foot, by id, in the order shown."""
+    footer_first: tuple[str, ...]
+    """The same keys in the order in which they get room."""
+
+    def rebound(self, keymap: Mapping[str, str]) -> "Keys":
+        """The same actions under other keys, by binding id."""
+        return replace(
+            self,
+            bindings=tuple(
+                replace(one, key=keymap[one.id], key_display=None)
+                if one.id is not None and one.id in keymap
+                else one
+                for one in self.bindings
+            ),
+        )
+
+
+LIVE_KEYS: Final = Keys(tuple(BINDINGS), _FOOTER, _FOOTER_FIRST)
+
+_PLAYING: Final = [
+    Binding("r", "run", "again", id="run", tooltip="Play again from the start"),
+    Binding("h", "hold", "hold", id="hold", tooltip="Hold the replay, or let it go on"),
+    Binding("space", "pause", "pause", id="pause", tooltip="Hold the replay, or let it go on"),
+    Binding("comma", "wind(-1)", "back", id="back", tooltip="Wind back by a fiftieth",
+            key_display=","),
+    Binding("full_stop", "wind(1)", "on", id="on", tooltip="Wind on by a fiftieth",
+            key_display="."),
+    Binding("less_than_sign", "speed(-1)", "slower", id="slower", tooltip="Play at half the speed",
+            key_display="<"),
+    Binding("greater_than_sign", "speed(1)", "faster", id="faster",
+            tooltip="Play at twice the speed; beyond 64x as fast as it can be read",
+            key_display=">"),
+    Binding("home", "wind_to('start')", "to start", id="start", tooltip="Wind to the start"),
+    Binding("end", "wind_to('end')", "to end", id="end", tooltip="Wind to the end"),
+]  # fmt: skip
+_REPLACED: Final = {binding.id for binding in _PLAYING}
+REPLAY_BINDINGS: Final = [*_PLAYING, *(one for one in BINDINGS if one.id not in _REPLACED)]
+REPLAY_KEYS: Final = Keys(
+    tuple(REPLAY_BINDINGS),
+    ("pause", "back", "on", "slower", "faster", "run", "end", "zoom", "help", "palette", "quit"),
+    ("pause", "help", "quit", "back", "on", "faster", "slower", "run", "palette", "end", "zoom"),
+)
+
+
+def shown_key(binding: Binding) -> str:
+    """A key as it is written in the footer and the help."""
+    return binding.key_display or binding.key.split(",")[0]
+
+
+def commands(keys: Keys = LIVE_KEYS) -> Iterator[tuple[str, str, str]]:
     """Title, key and action of every binding that the palette does not have by itself."""
-    for binding in BINDINGS:
+    for binding in keys.bindings:
         if binding.show and binding.id not in ("palette", "quit", "help"):
-            key = binding.key_display or binding.key.split(",")[0]
-            yield binding.tooltip or binding.description, key, binding.action
+            yield binding.tooltip or binding.description, shown_key(binding), binding.action

@@ -4,6 +4,7 @@ Nothing is drawn per record: a timer looks whether anything changed. Panels of t
 at most four times a second, plots twice, and not at all while the view is paused.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from textual.widgets import Static
 
 from kvtui.session.live import Live
 from kvtui.tui import arrangement
+from kvtui.tui.bindings import LIVE_KEYS, Keys
 from kvtui.tui.frame import footer_line, formula_lines, header_line
 from kvtui.tui.opening import Asked
 from kvtui.tui.palette import ASCII, glyphs, tinted
@@ -38,10 +40,19 @@ _TAB_PANELS: Final = {
 class Dashboard(Screen[None]):
     """Header, panels, formula and footer over one question and one live run."""
 
-    def __init__(self, asked: Asked, live: Live) -> None:
-        """Show ``asked`` and ``live``."""
+    def __init__(
+        self,
+        asked: Asked,
+        live: Live,
+        *,
+        keys: Keys = LIVE_KEYS,
+        status: Callable[[], tuple[tuple[str, str], ...]] = tuple,
+    ) -> None:
+        """Show ``asked`` and ``live``; ``status`` gives words, with styles, for the header."""
         super().__init__()
         self._asked, self._live = asked, live
+        self._keys, self._status = keys, status
+        self._said: tuple[tuple[str, str], ...] = ()
         self._shown = "size"
         self.paused = False
         self._seen = (-1, -1)
@@ -106,6 +117,8 @@ class Dashboard(Screen[None]):
             self._seen = seen
             self.live_panel.renew_plots |= plots
             self._draw_run()
+        elif self._status() != self._said:
+            self._draw_header()
 
     def draw(self) -> None:
         """Bring every visible panel up to date; paused, those of the run stay as they are."""
@@ -122,11 +135,25 @@ class Dashboard(Screen[None]):
                 panel.update()
         width = self.app.size.width
         question = self._asked.question
-        self._set("header", header_line(question, self._live, width, paused=self.paused))
+        self._draw_header()
         explained = self.focused.explanation() if isinstance(self.focused, Panel) else None
         self._set("formula", formula_lines(question, explained, max(1, width - 2)))
         tabs = not self.has_class("full")
-        self._set("footer", footer_line(self._live, width, tabs=tabs, shown=self._shown))
+        self._set(
+            "footer",
+            footer_line(self._live, width, tabs=tabs, shown=self._shown, keys=self._keys),
+        )
+
+    def _draw_header(self) -> None:
+        self._said = self._status()
+        line = header_line(
+            self._asked.question,
+            self._live,
+            self.app.size.width,
+            paused=self.paused,
+            status=self._said,
+        )
+        self._set("header", line)
 
     def _set(self, line: str, text: Text) -> None:
         widget = self._lines[line]

@@ -8,7 +8,7 @@ from rich.text import Text
 from kvtui.session.live import Live
 from kvtui.session.question import Question
 from kvtui.tui.arrangement import TABS
-from kvtui.tui.bindings import BINDINGS, FOOTER, FOOTER_FIRST
+from kvtui.tui.bindings import LIVE_KEYS, Keys, shown_key
 from kvtui.tui.fields import attention_kind
 from kvtui.tui.palette import BLUE, DIM, ORANGE, VERDICT_STYLE, glyphs
 from kvtui.tui.panels.base import wrapped
@@ -20,11 +20,21 @@ _TAB_NAMES: Final = 60
 """From this width every tab is named, not only the open one."""
 
 
-def header_line(question: Question, live: Live, width: int, *, paused: bool) -> Text:
-    """Model, attention and device on the left; run state and verdict as words on the right."""
+def header_line(
+    question: Question,
+    live: Live,
+    width: int,
+    *,
+    paused: bool,
+    status: tuple[tuple[str, str], ...] = (),
+) -> Text:
+    """Model, attention and device on the left; run state and verdict as words on the right.
+
+    ``status`` are words, each with its style, about where the records come from and go.
+    """
     separator = glyphs().separator
     left = Text(no_wrap=True).append(" kvtui ", "bold")
-    words: list[tuple[str, str]] = []
+    words: list[tuple[str, str]] = list(status)
     if paused:
         words.append((" PAUSED ", f"bold reverse {ORANGE}"))
     if live.phase in _RUN_WORDS:
@@ -67,7 +77,7 @@ def formula_lines(question: Question, explained: tuple[str, str] | None, width: 
     return Text("\n", no_wrap=True).join(lines[:2])
 
 
-def footer_line(live: Live, width: int, *, tabs: bool, shown: str) -> Text:
+def footer_line(live: Live, width: int, *, tabs: bool, shown: str, keys: Keys = LIVE_KEYS) -> Text:
     """The keys that fit, each a link; with tabs, which one is open."""
     line = Text(no_wrap=True)
     if tabs:
@@ -77,14 +87,14 @@ def footer_line(live: Live, width: int, *, tabs: bool, shown: str) -> Text:
             text = f" {number} {name.title()} " if named else f" {number} "
             line.append(text, style + _link(f"show('{name}')"))
         line.append(" ")
-    by_id = {binding.id: binding for binding in BINDINGS}
+    by_id = {binding.id: binding for binding in keys.bindings}
     pieces = {}
     room = width - line.cell_len
-    for name in FOOTER_FIRST:
+    for name in keys.footer_first:
         if name == "hold" and not live.running:
             continue
         binding = by_id[name]
-        key = (binding.key_display or binding.key.split(",")[0]).replace("ctrl+", "^")
+        key = shown_key(binding).replace("ctrl+", "^")
         piece = Text(no_wrap=True)
         link = _link(binding.action)
         piece.append(f" {key}", Style.parse(f"bold {BLUE}") + link)
@@ -92,7 +102,7 @@ def footer_line(live: Live, width: int, *, tabs: bool, shown: str) -> Text:
         if piece.cell_len <= room:
             pieces[name] = piece
             room -= piece.cell_len
-    for name in FOOTER:
+    for name in keys.footer:
         if name in pieces:
             line.append_text(pieces[name])
     return line
@@ -100,7 +110,7 @@ def footer_line(live: Live, width: int, *, tabs: bool, shown: str) -> Text:
 
 def _word(name: str, otherwise: str, live: Live) -> str:
     """What the key does now."""
-    if name == "run":
+    if otherwise == "run/stop":
         return "stop" if live.running else "run"
     if name == "hold":
         return "resume" if live.phase == "held" else "hold"

@@ -67,15 +67,16 @@ def _curve(
 ) -> list[Text]:
     dots = dot_columns(width, glyphs)
     first, last = float(run.start), float(run.target)
-    predicted = _predicted(run, dots)
-    top = max(predicted)
+    predicted = _predicted(run, dots) if run.groups else ()
+    top = max(predicted, default=float(live.held_kv_bytes) if live is not None else 0.0)
     budget = live.budget_bytes if live is not None else None
     curves = []
     if budget is not None and budget <= _ON_SCALE * top:
         top = max(top, float(budget))
         level = Extent(float(budget), float(budget))
         curves.append(Curve([level] * dots, ORANGE, every=3, mark="-"))
-    curves.append(Curve([Extent(one, one) for one in predicted], DIM, every=2, mark="."))
+    if predicted:
+        curves.append(Curve([Extent(one, one) for one in predicted], DIM, every=2, mark="."))
     if live is not None and live.samples:
         held = columns([(one.tokens, one.held_kv_bytes) for one in live.samples], dots, first, last)
         curves.append(Curve(_joined(held), BLUE, filled=True, mark="#"))
@@ -101,7 +102,8 @@ def _axis_line(run: DecodeRun, live: Live | None, width: int, glyphs: Glyphs) ->
     pieces = []
     if live is not None and live.samples:
         pieces.append(Text(f"{glyphs.full} held", BLUE))
-    pieces.append(Text(f"{'⠒⠒' if glyphs.braille else '..'} predicted", DIM))
+    if run.groups:
+        pieces.append(Text(f"{'⠒⠒' if glyphs.braille else '..'} predicted", DIM))
     budget = live.budget_bytes if live is not None else None
     if budget is not None:
         named = f"budget {format_bytes(budget)}"

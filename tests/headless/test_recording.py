@@ -29,7 +29,7 @@ def kvtui(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_said_once_and_the_run_goes_on() -> None:
-    """stderr names the file and the cause, the summary is still printed, the run decides the status."""
+    """stderr names file and cause, the summary is printed, the run decides the status."""
     result = kvtui(*RUN, "--record", "/dev/full")
     assert result.returncode == 0
     assert result.stderr.count("The recording /dev/full is incomplete: No space left") == 1

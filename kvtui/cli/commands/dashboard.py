@@ -10,8 +10,7 @@ from kvtui.errors import ExitCode
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare its flags on the parser of ``kvtui`` itself."""
-    parser.add_argument("--theme", metavar="NAME", help="a Textual theme")
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    flags.add_screen(parser)
     flags.add_shape(parser)
     flags.add_run(parser)
     parser.set_defaults(carry_out=carry_out)
@@ -19,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def carry_out(options: argparse.Namespace) -> ExitCode | int:
     """Show the dashboard, or say why not and do its job as text."""
-    why = _no_screen()
+    why = no_screen()
     if why is None:
         from kvtui.tui.app import run as run_dashboard
 
@@ -37,7 +36,7 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
     )
 
 
-def _no_screen() -> str | None:
+def no_screen() -> str | None:
     """Why the dashboard cannot be drawn; None when it can. Textual draws on stderr."""
     if os.environ.get("TERM", "") == "dumb":
         return "TERM is dumb"

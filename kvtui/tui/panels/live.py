@@ -96,7 +96,7 @@ class LivePanel(Panel, can_focus=True):
             self.border_title = Text(title)
 
     def _shape(self, run: DecodeRun) -> tuple[str, str, str]:
-        layers = sum(group.layers for group in run.groups)
+        layers = sum(group.layers for group in run.groups) or self._live.layers
         return f"L {layers}", f"B {run.batch}", run.dtype
 
     def _preview(self, width: int, height: int) -> list[Text]:
@@ -129,7 +129,10 @@ class LivePanel(Panel, can_focus=True):
     def _figures(self, width: int) -> list[Text]:
         live = self._live
         low, high = self.glyphs.at_least, self.glyphs.at_most
-        equal = "equal" if live.held_kv_bytes == live.predicted_kv_bytes else "DIFFERS"
+        expected = live.predicted_kv_bytes
+        equal = "" if expected is None else ", DIFFERS"
+        if live.held_kv_bytes == expected:
+            equal = ", equal"
         rows = (
             (
                 "step",
@@ -152,7 +155,7 @@ class LivePanel(Panel, can_focus=True):
             (
                 "cache",
                 f"{format_bytes(live.held_kv_bytes)} held",
-                f"predicted {format_bytes(live.predicted_kv_bytes)}, {equal}",
+                f"predicted {format_bytes(expected)}{equal}",
             ),
         )
         at = _MEASURED if width >= _MEASURED + 30 else 0

@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from kvtui.tui.bindings import BINDINGS, EDITING, FIGURES
+from kvtui.tui.bindings import EDITING, FIGURES, LIVE_KEYS, Keys, shown_key
 from kvtui.tui.palette import BLUE, DIM
 
 
@@ -21,21 +21,25 @@ class HelpScreen(ModalScreen[None]):
                 tooltip="Close the help"),
     ]  # fmt: skip
 
+    def __init__(self, keys: Keys = LIVE_KEYS) -> None:
+        """Explain ``keys``."""
+        super().__init__()
+        self._keys = keys
+
     def compose(self) -> ComposeResult:
         """A scrolling page."""
         with VerticalScroll(id="page"):
-            yield Static(help_text(), markup=False)
+            yield Static(help_text(self._keys), markup=False)
 
 
-def help_text() -> Text:
+def help_text(keys: Keys = LIVE_KEYS) -> Text:
     """Keys, editing, figures."""
     text = Text()
     text.append("KEYS\n", "bold")
-    for binding in BINDINGS:
+    for binding in keys.bindings:
         if not binding.show:
             continue
-        key = binding.key_display or binding.key.split(",")[0]
-        text.append(f"  {key:<10}", BLUE)
+        text.append(f"  {shown_key(binding):<10}", BLUE)
         text.append(f"{binding.tooltip}\n")
     text.append("\nFIELDS\n", "bold")
     for key, meaning in EDITING:

@@ -1,0 +1,138 @@
+"""The dashboard over a recording: the same screen, with keys that wind it instead of a worker."""
+
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual.binding import BindingType
+
+from kvtui.client.recording import Recording
+from kvtui.records import EngineDevice, Limit, RunAsked, Steps
+from kvtui.session.live import Live
+from kvtui.session.recorded import recorded_request
+from kvtui.session.runs import RunOptions
+from kvtui.sources.request import DetectDevice, Request
+from kvtui.tui.app import KvtuiApp, shown
+from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS, Keys
+from kvtui.tui.palette import BLUE, ORANGE
+from kvtui.tui.replay_room import ReplayRoom
+
+_HEAD_RECORDS: Final = 2000
+"""Records before the first step, among which the question is looked for."""
+_STANDING: Final = ("PAUSED", "END")
+
+
+class ReplayApp(KvtuiApp):
+    """Plays one recording."""
+
+    BINDINGS: ClassVar[list[BindingType]] = list(REPLAY_BINDINGS)
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        detect: DetectDevice | None = None,
+        theme: str | None = None,
+    ) -> None:
+        """Ask the question that was recorded, and play what came of it."""
+        self._recording = recording
+        self._recorded = recorded_question(recording)
+        super().__init__(
+            self._recorded or Request(),
+            RunOptions(),
+            detect=detect,
+            room=self._furnish,
+            theme=theme,
+        )
+
+    def _furnish(self, live: Live) -> ReplayRoom:
+        self.replay = ReplayRoom(live, self._recording)
+        return self.replay
+
+    @property
+    def keys(self) -> Keys:
+        """Those of a replay."""
+        return REPLAY_KEYS
+
+    def status(self) -> tuple[tuple[str, str], ...]:
+        """Position, speed, and what stands still."""
+        return tuple(
+            (f" {word} ", f"bold reverse {ORANGE}") if word in _STANDING else (word, f"bold {BLUE}")
+            for word in self.replay.words()
+        )
+
+    def on_mount(self) -> None:
+        """Begin with the run in sight, and say when its question is not known."""
+        super().on_mount()
+        self.call_after_refresh(self.dashboard.show_run)
+        if self._recorded is None:
+            self.notify(
+                "The recording does not hold a question that can be asked here; "
+                "inputs and payload are the demonstration's.",
+                severity="warning",
+                markup=False,
+            )
+
+    async def action_run(self) -> None:
+        """Play again from the start."""
+        self.replay.wind_to(0.0)
+        await self.replay.hold(paused=False)
+
+    async def action_hold(self) -> None:
+        """Hold the replay or let it go on; at its end, play again."""
+        if self.replay.at_end:
+            await self.action_run()
+        else:
+            await self.replay.hold(paused=not self.replay.pace.paused)
+
+    async def action_pause(self) -> None:
+        """The same: a recording loses nothing while it stands still."""
+        await self.action_hold()
+
+    def action_wind(self, by: int) -> None:
+        """Wind on or back."""
+        self.replay.wind_by(by)
+
+    def action_wind_to(self, where: str) -> None:
+        """Wind to the start or the end."""
+        self.replay.wind_to(0.0 if where == "start" else float("inf"))
+
+    def action_speed(self, by: int) -> None:
+        """Play faster or slower."""
+        self.replay.pace.shift(by)
+
+
+def recorded_question(recording: Recording) -> Request | None:
+    """The question of the first run, on the machine that ran it; None where it cannot be told."""
+    asked: RunAsked | None = None
+    device: EngineDevice | None = None
+    limit: Limit | None = None
+    for record in islice(recording.read(), _HEAD_RECORDS):
+        match record:
+            case RunAsked():
+                asked = asked or record
+            case EngineDevice():
+                device = record
+            case Limit():
+                limit = record
+            case Steps():
+                break
+    return recorded_request(asked, device, limit)
+
+
+def replay(
+    path: Path,
+    *,
+    detect: DetectDevice | None = None,
+    theme: str | None = None,
+    mouse: bool = True,
+) -> int:
+    """Show the dashboard over the recording at ``path`` until it is left; the exit status.
+
+    Raises:
+        SourceError: the file is no recording of this version.
+        InputError: the theme is unknown.
+    """
+    with closing(Recording(path)) as recording:
+        return shown(ReplayApp(recording, detect=detect, theme=theme), theme=theme, mouse=mouse)
