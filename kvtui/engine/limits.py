@@ -1,9 +1,11 @@
-"""The measured limit: how fast this device reads memory at all.
+"""The measured limit: how fast this device reads and copies memory at all.
 
-The probe sums a flat fp32 buffer many times larger than the last-level cache; the best of several
-passes is the limit. It is the denominator of every share, measured with the threads of the run.
+The read probe sums a flat fp32 buffer many times larger than the last-level cache; the best of
+several passes is the limit. It is the denominator of every share, measured with the threads of the
+run. The copy probe moves one half of the same buffer onto the other and counts both directions.
 """
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final
 
@@ -19,6 +21,8 @@ _PASSES: Final = 5
 _PIECE: Final = 2**24
 """Elements touched between two looks at the clock: 64 MiB."""
 _TOUCH_NS: Final = 2_000_000_000
+_QUEUED: Final = 8
+"""CUDA passes between two events: 512 MiB take 0.1 ms, beside which one launch would count."""
 
 
 def probe_bytes(device: torch.device, cache_bytes: int | None) -> int:
@@ -31,12 +35,48 @@ def read_bytes_per_s(
     device: torch.device, size: int, *, passes: int = _PASSES
 ) -> tuple[float, int]:
     """Best rate of ``passes`` reads, and the bytes of one read: ``size`` or what time allowed."""
-    buffer = _touched(device, max(1, size // 4))
-    moved = buffer.numel() * buffer.element_size()
-    best = max(moved / (_read_ns(buffer) / 1e9) for _ in range(passes))
-    del buffer
+    probe = Probe(device, size)
+    best = probe.read_bytes_per_s(passes)
+    moved = probe.read_bytes
+    del probe
     memory.release(device)
     return best, moved
+
+
+class Probe:
+    """A buffer that is mapped once and then read and copied as often as asked."""
+
+    def __init__(self, device: torch.device, size: int) -> None:
+        """Allocate ``size`` bytes and touch them, fewer where that takes too long."""
+        self._buffer = _touched(device, max(2, size // 4))
+        self._half = self._buffer.numel() // 2
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that one read pass moves."""
+        return self._buffer.numel() * self._buffer.element_size()
+
+    @property
+    def copy_bytes(self) -> int:
+        """Bytes that one copy pass moves: those read and those written."""
+        return 2 * self._half * self._buffer.element_size()
+
+    def read_ns(self) -> float:
+        """Time of one read pass, ns."""
+        return _pass_ns(self._buffer.sum, self._buffer.device)
+
+    def copy_ns(self) -> float:
+        """Time of one copy pass, ns."""
+        source, target = self._buffer[: self._half], self._buffer[self._half : 2 * self._half]
+        return _pass_ns(lambda: target.copy_(source), self._buffer.device)
+
+    def read_bytes_per_s(self, passes: int = _PASSES) -> float:
+        """Best rate of ``passes`` reads."""
+        return max(self.read_bytes / (self.read_ns() / 1e9) for _ in range(passes))
+
+    def copy_bytes_per_s(self, passes: int = _PASSES) -> float:
+        """Best rate of ``passes`` copies, both directions counted."""
+        return max(self.copy_bytes / (self.copy_ns() / 1e9) for _ in range(passes))
 
 
 def _touched(device: torch.device, numel: int) -> torch.Tensor:
@@ -53,15 +93,17 @@ def _touched(device: torch.device, numel: int) -> torch.Tensor:
     return buffer
 
 
-def _read_ns(buffer: torch.Tensor) -> float:
-    if buffer.device.type != "cuda":
+def _pass_ns(work: Callable[[], object], device: torch.device) -> float:
+    if device.type != "cuda":
         start = perf_counter_ns()
-        buffer.sum()
+        work()
         return perf_counter_ns() - start
     first = torch.cuda.Event(enable_timing=True)
     last = torch.cuda.Event(enable_timing=True)
-    first.record()
-    buffer.sum()
-    last.record()
+    stream = torch.cuda.current_stream(device)
+    first.record(stream)
+    for _ in range(_QUEUED):
+        work()
+    last.record(stream)
     last.synchronize()
-    return float(first.elapsed_time(last)) * 1e6
+    return float(first.elapsed_time(last)) * 1e6 / _QUEUED

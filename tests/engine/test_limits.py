@@ -1,4 +1,4 @@
-"""The read probe: how much it reads, and that it reads it."""
+"""The read and the copy probe: how much they move, and that they move it."""
 
 import pytest
 import torch
@@ -46,3 +46,20 @@ def test_a_cpu_has_no_allocator_figures() -> None:
     assert found.resident_bytes is not None
     assert found.resident_bytes > MIB
     assert found.allocated_bytes is found.reserved_bytes is found.device_total_bytes is None
+
+
+def test_a_probe_reads_and_copies_one_buffer() -> None:
+    """A copy counts both directions of half the buffer, and both rates are plausible."""
+    probe = limits.Probe(CPU, 16 * MIB)
+    assert probe.read_bytes == probe.copy_bytes == 16 * MIB
+    assert 1e8 < probe.read_bytes_per_s(passes=2) < 1e13
+    assert 1e8 < probe.copy_bytes_per_s(passes=2) < 1e13
+
+
+def test_a_copy_leaves_the_first_half_in_the_second() -> None:
+    """What the copy probe times is a copy of every element."""
+    probe = limits.Probe(CPU, MIB)
+    half = probe._buffer.numel() // 2
+    probe._buffer[:half] = torch.arange(half, dtype=torch.float32)
+    probe.copy_ns()
+    assert torch.equal(probe._buffer[:half], probe._buffer[half:])
