@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 Sample = TypeVar("Sample")
@@ -36,8 +37,9 @@ class LogHistogram:
 
     def merge(self, buckets: Mapping[int, int], total: float) -> None:
         """Add the counts of another histogram."""
+        mine = self.buckets
         for bucket, counted in buckets.items():
-            self.buckets[bucket] = self.buckets.get(bucket, 0) + counted
+            mine[bucket] = mine[bucket] + counted if bucket in mine else counted
         self.total += total
 
     def copy(self) -> "LogHistogram":
@@ -61,19 +63,19 @@ class LogHistogram:
 
     def percentiles(self, *percents: float) -> tuple[float | None, ...]:
         """Several percentiles, given in rising order, in one pass."""
-        counted = self.count
+        counted, ordered = self.count, sorted(self.buckets)
         found: list[float | None] = []
-        ranks = [max(1, math.ceil(counted * percent / 100)) for percent in percents]
-        reached = 0
-        for bucket in sorted(self.buckets):
-            reached += self.buckets[bucket]
-            while len(found) < len(ranks) and reached >= ranks[len(found)]:
-                found.append(_middle(bucket))
-            if len(found) == len(ranks):
-                break
-        return (*found, *[None] * (len(ranks) - len(found)))
+        reached, index = 0, -1
+        for percent in percents:
+            rank = max(1, math.ceil(counted * percent / 100))
+            while reached < rank and index + 1 < len(ordered):
+                index += 1
+                reached += self.buckets[ordered[index]]
+            found.append(_middle(ordered[index]) if reached >= rank else None)
+        return tuple(found)
 
 
+@lru_cache(maxsize=2**14)
 def _middle(bucket: int) -> float:
     """The value a bucket stands for; infinite for one that no measurement ever fills."""
     try:

@@ -260,6 +260,8 @@ class Live:
             return
         self.revision += 1
         match record:
+            case Steps():
+                self._take_steps(record)
             case Hello(role="worker"):
                 self.worker_pid, self.gone = record.pid, None
             case RunAsked():
@@ -282,8 +284,6 @@ class Live:
             case Prefilled():
                 self.prefilled = record
                 self.tokens, self.held_kv_bytes = record.tokens, record.held_kv_bytes
-            case Steps():
-                self._take_steps(record)
             case Held():
                 if self.running:
                     self.phase = "held" if record.paused else "decoding"

@@ -63,8 +63,10 @@ class ReplayApp(KvtuiApp):
         )
 
     def on_mount(self) -> None:
-        """Begin with the run in sight, and say when its question is not known."""
-        super().on_mount()
+        """Begin with the run in sight, and say when its question is not known.
+
+        The dashboard's own handler runs as well: Textual calls that of every class.
+        """
         self.call_after_refresh(self.dashboard.show_run)
         if self._recorded is None:
             self.notify(
