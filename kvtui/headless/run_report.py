@@ -1,7 +1,8 @@
 """A finished run as text: each figure beside its prediction, and where the bytes went."""
 
 from kvtui.records import Summary
-from kvtui.session.flags import Flag, regime
+from kvtui.session.flag_rules import Flag
+from kvtui.session.flags import regime
 from kvtui.session.ladder import Rung
 from kvtui.session.live import Live
 from kvtui.units import (
