@@ -16,6 +16,7 @@ from kvtui.engine.caches.paged import DeviceTable
 from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
+from kvtui.engine.schedules import Schedule
 from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, NoCache
 
 Attention = HeadAttention | LatentHeads
@@ -114,6 +115,11 @@ class Decoder:
         """Every sequence now holds ``tokens`` tokens."""
         for cache in self.caches:
             cache.filled(tokens)
+
+    def reschedule(self, schedule: Schedule) -> None:
+        """Rotate by ``schedule`` from now on; what is cached keeps the angles it has."""
+        for rotary in self._rotaries.values():
+            rotary.follow(schedule)
 
     def rewind(self) -> None:
         """Take the last step back in every cache."""

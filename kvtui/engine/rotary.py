@@ -4,13 +4,10 @@ Angles are made for the positions asked for and kept for all layers of a step; a
 million tokens would weigh as much as a small cache.
 """
 
-from typing import Final
-
 import torch
 from torch import Tensor
 
-_BASE: Final = 10000.0
-"""RoFormer (arXiv:2104.09864)."""
+from kvtui.engine.schedules import UNSCALED, Schedule
 
 
 class Rotary:
@@ -21,6 +18,13 @@ class Rotary:
         self._half, self._dtype, self._device = width // 2, dtype, device
         self._made_for: tuple[int, int] | None = None
         self._cos = self._sin = torch.empty(0)
+        self.follow(UNSCALED)
+
+    def follow(self, schedule: Schedule) -> None:
+        """Rotate by ``schedule`` from now on; what was rotated before keeps its angles."""
+        speeds = schedule.inverse_frequencies(2 * self._half)
+        self._speeds = torch.tensor(speeds, dtype=torch.float32, device=self._device)
+        self._scale, self._made_for = schedule.attention_factor, None
 
     def rotate(self, x: Tensor, first: int) -> Tensor:
         """``x`` ``[b, n, h, width]`` whose first token stands at position ``first``."""
@@ -30,10 +34,9 @@ class Rotary:
 
     def _make(self, first: int, tokens: int) -> None:
         """Cosines and signed sines ``[n, 1, width]``: the first half is turned by -sin."""
-        halves = torch.arange(self._half, device=self._device, dtype=torch.float32)
         positions = torch.arange(first, first + tokens, device=self._device, dtype=torch.float32)
-        angle = positions[:, None, None] * _BASE ** (-halves / self._half)
-        cos, sin = angle.cos(), angle.sin()
+        angle = positions[:, None, None] * self._speeds
+        cos, sin = angle.cos() * self._scale, angle.sin() * self._scale
         self._cos = torch.cat((cos, cos), dim=-1).to(self._dtype)
         self._sin = torch.cat((-sin, sin), dim=-1).to(self._dtype)
         self._made_for = first, tokens
