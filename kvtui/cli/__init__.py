@@ -12,10 +12,20 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from kvtui import __version__
-from kvtui.cli.commands import compare, dashboard, monitor, presets, proofs, replay, run_loop, size
+from kvtui.cli.commands import (
+    compare,
+    config,
+    dashboard,
+    monitor,
+    presets,
+    proofs,
+    replay,
+    run_loop,
+    size,
+)
 from kvtui.errors import ExitCode, KvtuiError
 
-_COMMANDS: Final = (size, compare, run_loop, replay, proofs, presets, monitor)
+_COMMANDS: Final = (size, compare, run_loop, replay, proofs, presets, config, monitor)
 
 
 class _Parser(argparse.ArgumentParser):

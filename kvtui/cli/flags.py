@@ -5,6 +5,8 @@ same way wherever it came from.
 """
 
 import argparse
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from kvtui.errors import InputError
@@ -87,7 +89,14 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--start", metavar="N", help="tokens prefilled, T0 (a quarter of T)")
     group.add_argument("--work", default="layer", metavar="KIND", help="attention, layer or block")
     group.add_argument(
-        "--cache", default="contiguous", metavar="KIND", help="contiguous, paged or concat"
+        "--cache",
+        default="contiguous",
+        metavar="KIND",
+        help="contiguous, paged, concat or offload",
+    )
+    group.add_argument("--hot", metavar="N", help="tokens --cache offload keeps on the device")
+    group.add_argument(
+        "--backend", default="auto", metavar="NAME", help="auto, kernel (CPU) or torch"
     )
     group.add_argument("--threads", metavar="N", help="CPU threads (all cores but one)")
     group.add_argument("--margin", metavar="SIZE", help="memory that must stay free")
@@ -98,6 +107,52 @@ def add_screen(parser: argparse.ArgumentParser) -> None:
     """How a screen looks and behaves."""
     parser.add_argument("--theme", metavar="NAME", help="a Textual theme")
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    parser.add_argument("--interval", metavar="SECONDS", help="between repaints (0.25)")
+    parser.add_argument("--ascii", action="store_true", help="draw without box and braille glyphs")
+    add_log(parser)
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Where to write what happens."""
+    parser.add_argument("--log", metavar="FILE", help="append what happens to FILE")
+
+
+def settings(options: argparse.Namespace, *, ids: tuple[str, ...] = ()) -> "Settings":
+    """What holds of file, environment and flags; ``ids`` are the keys that can be changed."""
+    from kvtui import config
+
+    given = vars(options)
+    flags = {
+        "theme": given.get("theme"),
+        "mouse": False if given.get("no_mouse") else None,
+        "interval": given.get("interval"),
+        "ascii": True if given.get("ascii") else None,
+        "log": given.get("log"),
+    }
+    return config.settings(flags, os.environ, ids=ids)
+
+
+def begin_log(settings: "Settings") -> None:
+    """Open the log if one was asked for, with what holds in its first lines."""
+    if settings.log is None:
+        return
+    from kvtui import __version__
+    from kvtui.log import LOG, log_to
+
+    log_to(settings.log)
+    LOG.info("kvtui %s: %s", __version__, sys.argv[1:])
+    for name, found in settings.origins.items():
+        LOG.debug("%s = %r (%s)", name, found.value, found.origin)
+
+
+def screen_settings(options: argparse.Namespace) -> "Settings":
+    """What holds for a screen; its log is open and its glyphs are chosen."""
+    from kvtui.tui.bindings import changeable_keys
+
+    found = settings(options, ids=tuple(changeable_keys()))
+    begin_log(found)
+    os.environ["KVTUI_ASCII"] = "1" if found.ascii else "0"
+    return found
 
 
 def request(options: argparse.Namespace) -> "Request":
@@ -111,11 +166,13 @@ def request(options: argparse.Namespace) -> "Request":
 def run_options(options: argparse.Namespace) -> "RunOptions":
     """How the run was asked for; raises ``InputError`` naming a bad value."""
     from kvtui.session.runs import RunOptions
+    from kvtui.spec import DEFAULT_HOT
     from kvtui.units import count, parse_bytes
 
     for name, allowed in (
         ("work", ("attention", "layer", "block")),
-        ("cache", ("contiguous", "paged", "concat")),
+        ("cache", ("contiguous", "paged", "concat", "offload")),
+        ("backend", ("auto", "kernel", "torch")),
     ):
         if getattr(options, name) not in allowed:
             raise InputError(name, getattr(options, name), "one of " + ", ".join(allowed))
@@ -123,6 +180,8 @@ def run_options(options: argparse.Namespace) -> "RunOptions":
         device=options.device,
         start=None if options.start is None else count("start", options.start),
         cache=options.cache,
+        hot=DEFAULT_HOT if options.hot is None else count("hot", options.hot),
+        backend=options.backend,
         work=options.work,
         threads=None if options.threads is None else count("threads", options.threads, high=4096),
         margin_bytes=None if options.margin is None else parse_bytes("margin", options.margin),
@@ -148,6 +207,7 @@ def detect(name: str) -> "Device":
 
 
 if TYPE_CHECKING:  # importing them would cost every command
+    from kvtui.config import Settings
     from kvtui.session.runs import RunOptions
     from kvtui.sources.request import Request
     from kvtui.spec import Device

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Self
 
 from kvtui.client.local import start_monitor, start_worker
+from kvtui.client.logbook import log_record
 from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
 from kvtui.errors import ExitCode
 from kvtui.headless import output
 from kvtui.headless.run_report import ladder_report, run_report
+from kvtui.log import LOG
 from kvtui.records import (
     AnyRecord,
     EngineDevice,
@@ -132,6 +134,7 @@ class _Recording:
         if self.recorder.failure is not None and not self.said:
             self.said = True
             output.progress("")
+            LOG.error("%s", self.recorder.failure)
             output.note(f"{self.recorder.failure} The run goes on.")
 
 
@@ -187,6 +190,7 @@ class _Job:
 
     def _take(self, seen: AnyRecord) -> None:
         self.live.apply(seen)
+        log_record(seen)
         self.publish(seen)
         self._progress(seen)
         if isinstance(seen, EngineDevice) and self.monitor is not None:

@@ -15,13 +15,15 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from kvtui.config import Settings
 from kvtui.errors import ExitCode, InputError, KvtuiError
+from kvtui.log import LOG
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
 from kvtui.tui import lists
-from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, commands
-from kvtui.tui.dashboard import Dashboard
+from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
+from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.opening import Asked
 from kvtui.tui.panels.base import Panel
@@ -43,7 +45,7 @@ class KvtuiApp(App[int]):
         *,
         detect: DetectDevice | None = None,
         room: Callable[[Live], EngineRoom] = EngineRoom,
-        theme: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
         """Start from ``request``; an empty one is the demonstration on this machine."""
         super().__init__(ansi_color=bool(os.environ.get("NO_COLOR")))
@@ -51,13 +53,20 @@ class KvtuiApp(App[int]):
         self.form, self.question = self.asked.form, self.asked.question
         self.live = Live()
         self.room = room(self.live)
-        self.dashboard = Dashboard(self.asked, self.live, keys=self.keys, status=self.status)
-        self._wanted_theme = theme
+        self._keymap_wanted = dict(settings.keys) if settings is not None else {}
+        self._theme_wanted = settings.theme if settings is not None else None
+        self.dashboard = Dashboard(
+            self.asked,
+            self.live,
+            keys=self.keys,
+            status=self.status,
+            tick_s=settings.interval_s if settings is not None else TICK_S,
+        )
 
     @property
     def keys(self) -> Keys:
         """What footer, help and palette list."""
-        return LIVE_KEYS
+        return LIVE_KEYS.rebound(self._keymap_wanted)
 
     def status(self) -> tuple[tuple[str, str], ...]:
         """Words for the header about where records come from and go."""
@@ -76,14 +85,20 @@ class KvtuiApp(App[int]):
 
     def on_mount(self) -> None:
         """Start what may come after the first frame."""
-        if self._wanted_theme is not None:
-            self.theme = self._wanted_theme
+        if self._theme_wanted is not None:
+            self.theme = self._theme_wanted
+        self.set_keymap(self._keymap_wanted)
         self.theme_changed_signal.subscribe(self, self._redraw)
         self.call_after_refresh(self.room.watch)
 
     async def on_unmount(self) -> None:
         """Stop the helpers, whichever way the screen ended."""
         await self.room.stop()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Keep what a crash says: the terminal shows it once, the log for good."""
+        LOG.error("crashed", exc_info=error)
+        super()._handle_exception(error)
 
     def _leave(self, status: int) -> None:
         self.exit(return_code=status)
@@ -200,30 +215,33 @@ def run(
     options: RunOptions,
     *,
     detect: DetectDevice | None = None,
-    theme: str | None = None,
-    mouse: bool = True,
+    settings: Settings,
 ) -> int:
     """Show the dashboard until it is left; the exit status.
 
     Raises:
-        InputError: the theme is unknown, or the first question cannot be asked.
+        InputError: a theme or key cannot be used, or the first question cannot be asked.
     """
-    app = KvtuiApp(request, options, detect=detect, theme=theme)
-    return shown(app, theme=theme, mouse=mouse)
+    return shown(KvtuiApp(request, options, detect=detect, settings=settings), settings)
 
 
-def shown(app: KvtuiApp, *, theme: str | None, mouse: bool) -> int:
+def shown(app: KvtuiApp, settings: Settings) -> int:
     """Show ``app`` until it is left; the exit status.
 
     Raises:
-        InputError: the theme is unknown, or the first question cannot be asked.
+        InputError: a theme or key cannot be used, or the first question cannot be asked.
     """
+    check_keymap(settings.keys)
+    theme = settings.theme
     if theme is not None and theme not in app.available_themes:
-        raise InputError("theme", theme, "one of " + ", ".join(sorted(app.available_themes)))
+        origin = settings.origins["theme"].origin
+        field = "theme" if origin == "flag" else f"theme ({origin})"
+        raise InputError(field, theme, "one of " + ", ".join(sorted(app.available_themes)))
     if app.question.answer is None and app.question.error is not None:
         raise app.question.error
     try:
-        app.run(mouse=mouse)
+        app.run(mouse=settings.mouse)
     finally:
         app.room.kill_now()
+        LOG.info("left with status %s", app.return_code)
     return int(app.return_code or ExitCode.DONE)

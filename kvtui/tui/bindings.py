@@ -1,10 +1,13 @@
 """Every key with its id, its tooltip and its place in the help; and what the figures mean."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from textual.binding import Binding
+
+from kvtui.errors import InputError
 
 BINDINGS: Final = [
     Binding("r", "run", "run/stop", id="run", tooltip="Run what is on the screen, or stop it"),
@@ -115,6 +118,37 @@ REPLAY_KEYS: Final = Keys(
     ("pause", "back", "on", "slower", "faster", "run", "end", "zoom", "help", "palette", "quit"),
     ("pause", "help", "quit", "back", "on", "faster", "slower", "run", "palette", "end", "zoom"),
 )
+
+
+def changeable_keys() -> dict[str, tuple[str, str]]:
+    """Key and meaning of every binding that settings may change, by id."""
+    listed = (*LIVE_KEYS.bindings, *REPLAY_KEYS.bindings)
+    return {one.id: (one.key, one.tooltip) for one in reversed(listed) if one.id is not None}
+
+
+def check_keymap(keymap: Mapping[str, str]) -> None:
+    """One key, one action, on each kind of screen.
+
+    Raises:
+        InputError: a changed key belongs to another action already.
+    """
+    for keys in (LIVE_KEYS, REPLAY_KEYS):
+        owners: dict[str, str] = {}
+        for binding in keys.rebound(keymap).bindings:
+            for key in binding.key.split(","):
+                owner = owners.setdefault(_key_name(key), binding.id or "")
+                if owner != binding.id:
+                    changed = binding.id if binding.id in keymap else owner
+                    other = owner if changed == binding.id else binding.id
+                    allowed = f"a key of its own; {other} has that one"
+                    raise InputError(f"keys.{changed}", keymap.get(changed or "", key), allowed)
+
+
+def _key_name(key: str) -> str:
+    """One spelling of a key, for comparing: a character, or its Unicode name."""
+    if len(key) != 1 or key.isalnum():
+        return key
+    return unicodedata.name(key, key).lower().replace("-", "_").replace(" ", "_")
 
 
 def shown_key(binding: Binding) -> str:

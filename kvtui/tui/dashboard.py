@@ -27,7 +27,7 @@ from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.panels.memory import MemoryPanel
 from kvtui.tui.panels.payload import PayloadPanel
 
-_TICK_S: Final = 0.25
+TICK_S: Final = 0.25
 """Text repaints at most at 4 Hz, plots at every second tick."""
 _TAB_PANELS: Final = {
     "size": ("#inputs", "#payload"),
@@ -47,11 +47,12 @@ class Dashboard(Screen[None]):
         *,
         keys: Keys = LIVE_KEYS,
         status: Callable[[], tuple[tuple[str, str], ...]] = tuple,
+        tick_s: float = TICK_S,
     ) -> None:
         """Show ``asked`` and ``live``; ``status`` gives words, with styles, for the header."""
         super().__init__()
         self._asked, self._live = asked, live
-        self._keys, self._status = keys, status
+        self._keys, self._status, self._tick_s = keys, status, tick_s
         self._said: tuple[tuple[str, str], ...] = ()
         self._shown = "size"
         self.paused = False
@@ -84,7 +85,7 @@ class Dashboard(Screen[None]):
         self._ready = True
         self.inputs.focus()
         self.rearrange()
-        self.set_interval(_TICK_S, self._tick)
+        self.set_interval(self._tick_s, self._tick)
 
     def on_resize(self) -> None:
         """Another size may be another arrangement; the app knows its size by now."""

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kvtui.client.local import start_monitor, start_worker
+from kvtui.client.logbook import log_record
 from kvtui.client.source import Source
 from kvtui.records import (
     EngineDevice,
@@ -107,6 +108,7 @@ class EngineRoom:
     async def _apply_all(self, source: Source) -> None:
         async for record in source.records():
             self._live.apply(record)
+            log_record(record)
             if isinstance(record, EngineDevice) and self._monitor is not None:
                 watch = WatchCommand(uuid=record.uuid, worker_pid=self._live.worker_pid)
                 await self._monitor.send(watch)

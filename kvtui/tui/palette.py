@@ -68,8 +68,8 @@ ASCII: Final = Glyphs(
 
 
 def glyphs() -> Glyphs:
-    """ASCII where KVTUI_ASCII is set or the locale is not UTF-8."""
-    if os.environ.get("KVTUI_ASCII"):
+    """ASCII where KVTUI_ASCII says so or the locale is not UTF-8."""
+    if os.environ.get("KVTUI_ASCII", "").lower() not in ("", "0", "false", "no", "off"):
         return ASCII
     encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
     return UNICODE if encoding == "utf8" else ASCII

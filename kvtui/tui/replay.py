@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from textual.binding import BindingType
 
 from kvtui.client.recording import Recording
+from kvtui.config import Settings
 from kvtui.records import EngineDevice, Limit, RunAsked, Steps
 from kvtui.session.live import Live
 from kvtui.session.recorded import recorded_request
@@ -33,7 +34,7 @@ class ReplayApp(KvtuiApp):
         recording: Recording,
         *,
         detect: DetectDevice | None = None,
-        theme: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
         """Ask the question that was recorded, and play what came of it."""
         self._recording = recording
@@ -43,7 +44,7 @@ class ReplayApp(KvtuiApp):
             RunOptions(),
             detect=detect,
             room=self._furnish,
-            theme=theme,
+            settings=settings,
         )
 
     def _furnish(self, live: Live) -> ReplayRoom:
@@ -53,7 +54,7 @@ class ReplayApp(KvtuiApp):
     @property
     def keys(self) -> Keys:
         """Those of a replay."""
-        return REPLAY_KEYS
+        return REPLAY_KEYS.rebound(self._keymap_wanted)
 
     def status(self) -> tuple[tuple[str, str], ...]:
         """Position, speed, and what stands still."""
@@ -127,14 +128,13 @@ def replay(
     path: Path,
     *,
     detect: DetectDevice | None = None,
-    theme: str | None = None,
-    mouse: bool = True,
+    settings: Settings,
 ) -> int:
     """Show the dashboard over the recording at ``path`` until it is left; the exit status.
 
     Raises:
         SourceError: the file is no recording of this version.
-        InputError: the theme is unknown.
+        InputError: a theme or key cannot be used.
     """
     with closing(Recording(path)) as recording:
-        return shown(ReplayApp(recording, detect=detect, theme=theme), theme=theme, mouse=mouse)
+        return shown(ReplayApp(recording, detect=detect, settings=settings), settings)

@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from kvtui.client.source import Source
+from kvtui.config import settings
 from kvtui.errors import InputError
 from kvtui.records import (
     Gone,
@@ -428,7 +429,7 @@ def test_an_unknown_theme_is_refused_by_name() -> None:
     from kvtui.tui.app import run
 
     with pytest.raises(InputError, match="textual-dark"):
-        run(TUTORIAL, RunOptions(), detect=detect, theme="plaid")
+        run(TUTORIAL, RunOptions(), detect=detect, settings=settings({"theme": "plaid"}, {}))
 
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (100, 30), (120, 36), (200, 60)])

@@ -25,12 +25,12 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
         return run_dashboard(
             flags.request(options),
             flags.run_options(options),
-            theme=options.theme,
-            mouse=not options.no_mouse,
+            settings=flags.screen_settings(options),
             detect=flags.detect,
         )
     from kvtui.headless.main_job import main_job
 
+    flags.begin_log(flags.settings(options))
     return main_job(
         flags.request(options), flags.run_options(options), why=why, detect=flags.detect
     )

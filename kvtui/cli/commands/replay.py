@@ -34,6 +34,7 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
     if options.json:
         from kvtui.headless.replay import replay_summary
 
+        flags.begin_log(flags.settings(options))
         return replay_summary([Path(options.file)])
     why = no_screen()
     if why is not None:
@@ -43,6 +44,5 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
     return replay(
         Path(options.file),
         detect=flags.detect,
-        theme=options.theme,
-        mouse=not options.no_mouse,
+        settings=flags.screen_settings(options),
     )

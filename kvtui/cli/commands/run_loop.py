@@ -19,6 +19,7 @@ def add(commands: Commands) -> None:
     flags.add_run(parser)
     parser.add_argument("--json", action="store_true", help="one record a line, last the summary")
     parser.add_argument("--record", metavar="FILE", help="write every record to FILE")
+    flags.add_log(parser)
     parser.set_defaults(carry_out=carry_out)
 
 
@@ -26,6 +27,7 @@ def carry_out(options: argparse.Namespace) -> ExitCode:
     """Run to the target and print the summary."""
     from kvtui.headless.live import run_live
 
+    flags.begin_log(flags.settings(options))
     return run_live(
         flags.request(options),
         flags.run_options(options),
