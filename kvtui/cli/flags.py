@@ -112,6 +112,13 @@ def add_screen(parser: argparse.ArgumentParser) -> None:
     add_log(parser)
 
 
+def add_record(parser: argparse.ArgumentParser) -> None:
+    """Where records go as well."""
+    parser.add_argument(
+        "--record", metavar="FILE", help="write every record to FILE, compressed if it ends in .gz"
+    )
+
+
 def add_log(parser: argparse.ArgumentParser) -> None:
     """Where to write what happens."""
     parser.add_argument("--log", metavar="FILE", help="append what happens to FILE")

@@ -29,6 +29,7 @@ class Recorder:
 
         Raises:
             InputError: the name asks for a compression that is not written here.
+            FileExistsError: not ``replace``, and there is one.
             SourceError: the file cannot be opened.
         """
         if path.suffix.lower() in _REFUSED:
@@ -42,6 +43,8 @@ class Recorder:
         try:
             self._file = path.open("wb" if replace else "xb", buffering=0)
         except OSError as error:
+            if not replace and isinstance(error, FileExistsError):
+                raise
             raise SourceError(f"record {path}: {error.strerror or error}.") from None
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.write(RecordingOpened(schema=RECORDS_SCHEMA, version=__version__, began=began))
@@ -50,10 +53,10 @@ class Recorder:
         """Append one record; after a failure nothing more is written."""
         self._put(encode(record), zlib.Z_SYNC_FLUSH)
 
-    def write_all(self, records: Iterable[AnyRecord]) -> None:
-        """Append several."""
-        for record in records:
-            self.write(record)
+    def copy(self, pieces: Iterable[bytes]) -> None:
+        """Append lines that were encoded before."""
+        for piece in pieces:
+            self._put(piece, zlib.Z_SYNC_FLUSH)
 
     def close(self) -> None:
         """Nothing more comes; may be called again."""

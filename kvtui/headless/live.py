@@ -74,16 +74,7 @@ def run_live(
     """Run what ``request`` describes, or the demonstration, and report it."""
     request, options = demonstrated(request, options)
     run = decode_run(scenario(request, detect=detect), options)
-    recording = None if record is None else _Recording(Recorder(Path(record)))
-
-    def publish(seen: AnyRecord) -> None:
-        if recording is not None:
-            recording.write(seen)
-        if as_json:
-            output.data(encode(seen).decode().rstrip("\n"))
-
-    with recording or contextlib.nullcontext():
-        outcome = asyncio.run(_Job(run, publish, request.given()).run())
+    outcome = live_outcome(run, fields=request.given(), record=record, as_json=as_json)
     if not as_json:
         output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
         output.data("\nwhere the bytes went")
@@ -93,9 +84,27 @@ def run_live(
     return outcome.exit_code
 
 
-def live_outcome(run: DecodeRun) -> Outcome:
-    """Run without printing anything but progress."""
-    return asyncio.run(_Job(run, lambda _: None).run())
+def live_outcome(
+    run: DecodeRun,
+    *,
+    fields: dict[str, str] | None = None,
+    record: str | None = None,
+    as_json: bool = False,
+) -> Outcome:
+    """Run; print nothing but progress, and each record ``as_json``.
+
+    ``fields`` are the question as typed, for whoever replays what goes to ``record``.
+    """
+    recording = None if record is None else _Recording(Recorder(Path(record)))
+
+    def publish(seen: AnyRecord) -> None:
+        if recording is not None:
+            recording.write(seen)
+        if as_json:
+            output.data(encode(seen).decode().rstrip("\n"))
+
+    with recording or contextlib.nullcontext():
+        return asyncio.run(_Job(run, publish, fields or {}).run())
 
 
 def demonstrated(request: Request, options: RunOptions) -> tuple[Request, RunOptions]:
@@ -144,7 +153,7 @@ class _Job:
 
     wanted: DecodeRun
     publish: Callable[[AnyRecord], None]
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str]
     """The question as typed, for whoever replays it."""
     live: Live = field(default_factory=Live)
     interrupted: ExitCode | None = None

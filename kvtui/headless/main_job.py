@@ -20,8 +20,15 @@ from kvtui.sources.request import DetectDevice, Request, scenario
 _SHORT_S = 5.0
 
 
-def main_job(request: Request, options: RunOptions, *, why: str, detect: DetectDevice) -> ExitCode:
-    """Size, run shortly, and account for the bytes."""
+def main_job(
+    request: Request,
+    options: RunOptions,
+    *,
+    why: str,
+    detect: DetectDevice,
+    record: str | None = None,
+) -> ExitCode:
+    """Size, run shortly, and account for the bytes; the run goes to ``record`` as well."""
     output.note(f"{why}, so this is the report instead of the dashboard (kvtui --help).")
     request, options = demonstrated(request, options)
     if request.gpu is None and request.memory is None and not _brings_memory(request):
@@ -37,7 +44,7 @@ def main_job(request: Request, options: RunOptions, *, why: str, detect: DetectD
     except InputError as error:
         output.data(f"No live run of this question: {error}")
         return ExitCode.DONE
-    outcome = live_outcome(run)
+    outcome = live_outcome(run, fields=request.given(), record=record)
     output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
     output.data("\nWHERE DID THE BYTES GO\n")
     output.data(ladder_report(ladder(outcome.live)))

@@ -4,6 +4,7 @@ No number is made here, and nothing is drawn here.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,17 +16,19 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
 from kvtui.errors import ExitCode, InputError, KvtuiError
 from kvtui.log import LOG
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
-from kvtui.tui import lists
+from kvtui.tui import fresh_file, lists
 from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.opening import Asked
+from kvtui.tui.palette import ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.signals import end_on_signals
@@ -53,6 +56,9 @@ class KvtuiApp(App[int]):
         self.form, self.question = self.asked.form, self.asked.question
         self.live = Live()
         self.room = room(self.live)
+        self.room.say = self.complain
+        self.recorder_wanted: Recorder | None = None
+        """What to record to from the start."""
         self._keymap_wanted = dict(settings.keys) if settings is not None else {}
         self._theme_wanted = settings.theme if settings is not None else None
         self.dashboard = Dashboard(
@@ -70,7 +76,12 @@ class KvtuiApp(App[int]):
 
     def status(self) -> tuple[tuple[str, str], ...]:
         """Words for the header about where records come from and go."""
-        return ()
+        recorder = self.room.recorder
+        if recorder is None:
+            return ()
+        if recorder.failure is not None:
+            return ((" NOT RECORDED ", f"bold reverse {ORANGE}"),)
+        return (("REC", f"bold {ORANGE}"),)
 
     def get_default_screen(self) -> Screen[Any]:
         """The dashboard lies under everything else."""
@@ -88,6 +99,8 @@ class KvtuiApp(App[int]):
         if self._theme_wanted is not None:
             self.theme = self._theme_wanted
         self.set_keymap(self._keymap_wanted)
+        if self.recorder_wanted is not None:
+            self.room.record(self.recorder_wanted)
         self.theme_changed_signal.subscribe(self, self._redraw)
         self.call_after_refresh(self.room.watch)
 
@@ -157,7 +170,7 @@ class KvtuiApp(App[int]):
         except KvtuiError as error:
             panel.refused = f"Not run: {error}"
         else:
-            await self.room.run(wanted)
+            await self.room.run(wanted, self.form.request().given())
         panel.renew_plots = True
         self.dashboard.draw()
 
@@ -165,6 +178,37 @@ class KvtuiApp(App[int]):
         """Hold the run itself, or let it go on."""
         if self.live.running:
             await self.room.hold(paused=self.live.phase != "held")
+
+    def action_record(self) -> None:
+        """Record to a new file in the present folder, or end the recording."""
+        recorder = self.room.recorder
+        if recorder is not None:
+            self.room.end_recording()
+            if recorder.failure is None:
+                self.tell(f"Recorded: {recorder.path}")
+        else:
+            try:
+                opened = fresh_file.opened(
+                    "recording", ".jsonl.gz", lambda path: Recorder(path, replace=False)
+                )
+            except KvtuiError as error:
+                self.complain(str(error))
+                return
+            self.room.record(opened)
+            if opened.failure is None:
+                self.tell(f"Recording to {opened.path}; w ends it.")
+        self.dashboard.draw()
+
+    def tell(self, sentence: str) -> None:
+        """Show a sentence for a while."""
+        LOG.info("%s", sentence)
+        self.notify(sentence, markup=False)
+
+    def complain(self, sentence: str) -> None:
+        """The same, of what went wrong, and for longer."""
+        LOG.error("%s", sentence)
+        if self.is_running:
+            self.notify(sentence, severity="error", timeout=20, markup=False)
 
     # -- the view ----------------------------------------------------------------------------
 
@@ -216,13 +260,17 @@ def run(
     *,
     detect: DetectDevice | None = None,
     settings: Settings,
+    record: Path | None = None,
 ) -> int:
-    """Show the dashboard until it is left; the exit status.
+    """Show the dashboard until it is left; the exit status. All of it goes to ``record`` too.
 
     Raises:
         InputError: a theme or key cannot be used, or the first question cannot be asked.
+        SourceError: ``record`` cannot be opened.
     """
-    return shown(KvtuiApp(request, options, detect=detect, settings=settings), settings)
+    app = KvtuiApp(request, options, detect=detect, settings=settings)
+    with contextlib.nullcontext() if record is None else Recorder(record) as app.recorder_wanted:
+        return shown(app, settings)
 
 
 def shown(app: KvtuiApp, settings: Settings) -> int:

@@ -13,6 +13,8 @@ BINDINGS: Final = [
     Binding("r", "run", "run/stop", id="run", tooltip="Run what is on the screen, or stop it"),
     Binding("h", "hold", "hold", id="hold", tooltip="Hold the run itself, or let it go on"),
     Binding("space", "pause", "pause", id="pause", tooltip="Freeze the view; recording goes on"),
+    Binding("w", "record", "record", id="record",
+            tooltip="Record to a file, the present run from its beginning; again to end it"),
     Binding("1", "show('size')", "size", id="size",
             tooltip="Inputs; again for the payload and its formulas"),
     Binding("2", "show('live')", "live", id="live", tooltip="The live run"),
@@ -40,11 +42,11 @@ BINDINGS: Final = [
             tooltip="Stop everything and leave"),
 ]  # fmt: skip
 
-_FOOTER: Final = ("run", "hold", "pause", "preset", "device", "theme", "zoom", "help", "palette",
-                 "quit")  # fmt: skip
+_FOOTER: Final = ("run", "hold", "pause", "record", "preset", "device", "theme", "zoom", "help",
+                 "palette", "quit")  # fmt: skip
 """Keys named at the foot of the screen, by id, in the order shown."""
 _FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
-                       "zoom", "theme")  # fmt: skip
+                       "record", "zoom", "theme")  # fmt: skip
 """The same keys in the order in which they get room."""
 
 FIGURES: Final = (
@@ -111,7 +113,7 @@ _PLAYING: Final = [
     Binding("home", "wind_to('start')", "to start", id="start", tooltip="Wind to the start"),
     Binding("end", "wind_to('end')", "to end", id="end", tooltip="Wind to the end"),
 ]  # fmt: skip
-_REPLACED: Final = {binding.id for binding in _PLAYING}
+_REPLACED: Final = {"record", *(binding.id for binding in _PLAYING)}
 REPLAY_BINDINGS: Final = [*_PLAYING, *(one for one in BINDINGS if one.id not in _REPLACED)]
 REPLAY_KEYS: Final = Keys(
     tuple(REPLAY_BINDINGS),

@@ -5,16 +5,21 @@ Records are applied to ``Live`` as they come; nothing is posted to the screen, w
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kvtui.client.local import start_monitor, start_worker
 from kvtui.client.logbook import log_record
+from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
+from kvtui.client.spool import Spool
+from kvtui.log import LOG
 from kvtui.records import (
+    AnyRecord,
     EngineDevice,
     Gone,
     HoldCommand,
     Notice,
+    RunAsked,
     RunCommand,
     StopCommand,
     WatchCommand,
@@ -43,6 +48,11 @@ class EngineRoom:
         self._monitor: Source | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
+        self._spool = Spool()
+        self.recorder: Recorder | None = None
+        """Where records go as well, while they are recorded."""
+        self.say: Callable[[str], None] = LOG.error
+        """Told when a recording fails."""
 
     async def watch(self) -> None:
         """Start the monitor and follow it."""
@@ -50,20 +60,35 @@ class EngineRoom:
             self._monitor = await self._start_monitor()
         except OSError as error:
             sentence = f"The monitor cannot be started: {error}."
-            self._live.apply(Notice(topic="monitor", severity="warning", sentence=sentence))
+            self._take(Notice(topic="monitor", severity="warning", sentence=sentence))
             return
         self._follow(self._monitor)
 
-    async def run(self, wanted: DecodeRun) -> None:
-        """Start a run, and the worker if there is none."""
+    def record(self, recorder: Recorder) -> None:
+        """From now on write to ``recorder`` too, the present run from its beginning."""
+        self.recorder = recorder
+        recorder.copy(self._spool.data())
+        self._look_at(recorder)
+
+    def end_recording(self) -> None:
+        """Close the file."""
+        recorder, self.recorder = self.recorder, None
+        if recorder is not None:
+            failed = recorder.failure
+            recorder.close()
+            if recorder.failure is not None and failed is None:
+                self.say(recorder.failure)
+
+    async def run(self, wanted: DecodeRun, fields: Mapping[str, str] | None = None) -> None:
+        """Start a run, and the worker if there is none; ``fields`` are the question as typed."""
         self._number += 1
-        self._live.begin(wanted, self._number)
         command: RunCommand = run_command(self._number, wanted)
+        self._take(RunAsked(command=command, fields=dict(fields or {})))
         if self._worker is None or not await self._worker.send(command):
             try:
                 self._worker = await self._start_worker()
             except OSError as error:
-                self._live.apply(
+                self._take(
                     Gone(
                         role="worker",
                         sentence=f"The worker cannot be started: {error}.",
@@ -87,6 +112,7 @@ class EngineRoom:
 
     async def stop(self) -> None:
         """End everything; returns when no child is left."""
+        self.end_recording()
         found = [one for one in (self._worker, self._monitor) if one is not None]
         self._worker = self._monitor = None
         await asyncio.gather(*(one.stop() for one in found))
@@ -100,6 +126,19 @@ class EngineRoom:
             if one is not None:
                 one.kill_now()
 
+    def _take(self, record: AnyRecord) -> None:
+        """Everything that is known goes through here."""
+        self._live.apply(record)
+        log_record(record)
+        self._spool.add(record)
+        if self.recorder is not None and self.recorder.failure is None:
+            self.recorder.write(record)
+            self._look_at(self.recorder)
+
+    def _look_at(self, recorder: Recorder) -> None:
+        if recorder.failure is not None:
+            self.say(recorder.failure)
+
     def _follow(self, source: Source) -> None:
         task = asyncio.create_task(self._apply_all(source))
         self._tasks.add(task)
@@ -107,8 +146,7 @@ class EngineRoom:
 
     async def _apply_all(self, source: Source) -> None:
         async for record in source.records():
-            self._live.apply(record)
-            log_record(record)
+            self._take(record)
             if isinstance(record, EngineDevice) and self._monitor is not None:
                 watch = WatchCommand(uuid=record.uuid, worker_pid=self._live.worker_pid)
                 await self._monitor.send(watch)

@@ -77,6 +77,10 @@ class ReplayApp(KvtuiApp):
                 markup=False,
             )
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is being replayed is recorded already."""
+        return False if action == "record" else super().check_action(action, parameters)
+
     async def action_run(self) -> None:
         """Play again from the start."""
         self.replay.wind_to(0.0)

@@ -15,7 +15,6 @@ from kvtui.client.recording import Mark, Recording
 from kvtui.client.replay import Pace, ReplaySource
 from kvtui.client.source import Source
 from kvtui.session.live import Live
-from kvtui.spec import DecodeRun
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.replay_timeline import Timeline
 
@@ -76,11 +75,6 @@ class ReplayRoom(EngineRoom):
         task = asyncio.create_task(self.timeline.build())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def run(self, wanted: DecodeRun) -> None:  # noqa: ARG002  # a recording runs itself
-        """Play again from the start."""
-        self.wind_to(0.0)
-        self.pace.pause(paused=False)
 
     async def end(self) -> None:
         """Hold: a recording has no run to stop."""

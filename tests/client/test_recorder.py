@@ -78,7 +78,7 @@ def test_an_older_recording_is_replaced_only_where_that_was_asked(tmp_path: Path
     """A recording holds one session, never the rest of another; a name made up never replaces."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"old\n" * 100)
-    with pytest.raises(SourceError, match="File exists"):
+    with pytest.raises(FileExistsError):
         Recorder(path, replace=False)
     assert path.read_bytes() == b"old\n" * 100
     with Recorder(path) as recorder:

@@ -11,7 +11,7 @@ from kvtui.client.recording import Recording
 from kvtui.records import Notice, Record, RunAsked, encode
 from kvtui.session.live import Live
 from kvtui.session.summary import summary
-from kvtui.tui.bindings import REPLAY_BINDINGS
+from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS
 from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.panels.payload import PayloadPanel
 from kvtui.tui.replay import ReplayApp
@@ -207,9 +207,24 @@ async def test_a_recording_without_its_question_still_plays(path: Path, tmp_path
 
 def test_every_key_of_a_replay_is_in_its_help() -> None:
     """Keys, palette and help of a replay name the same actions."""
-    page = help_text(ReplayApp.keys.fget(None)).plain  # type: ignore[attr-defined]
+    page = help_text(REPLAY_KEYS).plain
     ids = [binding.id for binding in REPLAY_BINDINGS]
     assert len(set(ids)) == len(ids)
     for binding in REPLAY_BINDINGS:
         assert binding.tooltip
         assert binding.tooltip in page
+
+
+async def test_the_palette_of_a_replay_offers_every_action(recording: Recording) -> None:
+    """What a key does can be found by name, and nothing is recorded again."""
+    app = ReplayApp(recording)
+    async with app.run_test(size=(80, 24)) as pilot:
+        offered = {command.title for command in app.get_system_commands(app.screen)}
+        own = {
+            one.tooltip
+            for one in REPLAY_BINDINGS
+            if one.show and one.id not in ("palette", "quit", "help")
+        }
+        assert own <= offered
+        await pilot.press("w")
+        assert app.room.recorder is None

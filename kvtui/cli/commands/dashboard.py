@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from kvtui.cli import flags
 from kvtui.errors import ExitCode
@@ -11,6 +12,7 @@ from kvtui.errors import ExitCode
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare its flags on the parser of ``kvtui`` itself."""
     flags.add_screen(parser)
+    flags.add_record(parser)
     flags.add_shape(parser)
     flags.add_run(parser)
     parser.set_defaults(carry_out=carry_out)
@@ -26,13 +28,18 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
             flags.request(options),
             flags.run_options(options),
             settings=flags.screen_settings(options),
+            record=None if options.record is None else Path(options.record),
             detect=flags.detect,
         )
     from kvtui.headless.main_job import main_job
 
     flags.begin_log(flags.settings(options))
     return main_job(
-        flags.request(options), flags.run_options(options), why=why, detect=flags.detect
+        flags.request(options),
+        flags.run_options(options),
+        why=why,
+        detect=flags.detect,
+        record=options.record,
     )
 
 

@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
     flags.add_shape(parser)
     flags.add_run(parser)
     parser.add_argument("--json", action="store_true", help="one record a line, last the summary")
-    parser.add_argument("--record", metavar="FILE", help="write every record to FILE")
+    flags.add_record(parser)
     flags.add_log(parser)
     parser.set_defaults(carry_out=carry_out)
 
