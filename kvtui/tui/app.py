@@ -20,6 +20,7 @@ from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
 from kvtui.errors import ExitCode, InputError, KvtuiError
 from kvtui.log import LOG
+from kvtui.session import export
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
@@ -27,6 +28,7 @@ from kvtui.tui import fresh_file, lists
 from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
+from kvtui.tui.exporting import SUFFIXES, write_new
 from kvtui.tui.opening import Asked
 from kvtui.tui.palette import ORANGE
 from kvtui.tui.panels.base import Panel
@@ -199,6 +201,37 @@ class KvtuiApp(App[int]):
                 self.tell(f"Recording to {opened.path}; w ends it.")
         self.dashboard.draw()
 
+    def action_export(self, form: str = "") -> None:
+        """Ask for a form, or write it where it was said."""
+        from kvtui.tui.screens.export import ExportScreen
+
+        if form:
+            self.call_after_refresh(self._export, form)
+        else:
+            self.push_screen(ExportScreen(), self._export_chosen)
+
+    def _export_chosen(self, form: str | None) -> None:
+        if form is not None:
+            self.call_after_refresh(self._export, form)
+
+    def _export(self, form: str) -> None:
+        answer = self.question.answer
+        try:
+            match form:
+                case "svg":
+                    text = self.export_screenshot(title="kvtui")
+                case "csv":
+                    text = export.export_csv(answer, self.live)
+                case "json":
+                    text = export.export_json(answer, self.live)
+                case "markdown":
+                    text = export.export_markdown(answer, self.live)
+                case _:
+                    return
+            self.tell(f"Written: {write_new(form, text)}")
+        except KvtuiError as error:
+            self.complain(str(error))
+
     def tell(self, sentence: str) -> None:
         """Show a sentence for a while."""
         LOG.info("%s", sentence)
@@ -249,6 +282,12 @@ class KvtuiApp(App[int]):
         yield from super().get_system_commands(screen)
         for title, key, action in commands(self.keys):
             yield SystemCommand(title, f"key {key}", self._command(action))
+        for form in SUFFIXES:
+            yield SystemCommand(
+                f"Export as {form}",
+                "a new file in the present folder",
+                self._command(f"export('{form}')"),
+            )
 
     def _command(self, action: str) -> Callable[[], object]:
         return lambda: self.run_worker(self.run_action(action))

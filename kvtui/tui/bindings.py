@@ -15,6 +15,8 @@ BINDINGS: Final = [
     Binding("space", "pause", "pause", id="pause", tooltip="Freeze the view; recording goes on"),
     Binding("w", "record", "record", id="record",
             tooltip="Record to a file, the present run from its beginning; again to end it"),
+    Binding("e", "export", "export", id="export",
+            tooltip="Write what is on the screen: SVG, CSV, JSON or Markdown"),
     Binding("1", "show('size')", "size", id="size",
             tooltip="Inputs; again for the payload and its formulas"),
     Binding("2", "show('live')", "live", id="live", tooltip="The live run"),
@@ -42,11 +44,11 @@ BINDINGS: Final = [
             tooltip="Stop everything and leave"),
 ]  # fmt: skip
 
-_FOOTER: Final = ("run", "hold", "pause", "record", "preset", "device", "theme", "zoom", "help",
-                 "palette", "quit")  # fmt: skip
+_FOOTER: Final = ("run", "hold", "pause", "record", "export", "preset", "device", "theme", "zoom",
+                 "help", "palette", "quit")  # fmt: skip
 """Keys named at the foot of the screen, by id, in the order shown."""
 _FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
-                       "record", "zoom", "theme")  # fmt: skip
+                       "export", "record", "zoom", "theme")  # fmt: skip
 """The same keys in the order in which they get room."""
 
 FIGURES: Final = (
@@ -110,15 +112,41 @@ _PLAYING: Final = [
     Binding("greater_than_sign", "speed(1)", "faster", id="faster",
             tooltip="Play at twice the speed; beyond 64x as fast as it can be read",
             key_display=">"),
-    Binding("home", "wind_to('start')", "to start", id="start", tooltip="Wind to the start"),
-    Binding("end", "wind_to('end')", "to end", id="end", tooltip="Wind to the end"),
+    Binding("home", "wind_to('start')", "first", id="start", tooltip="Wind to the start"),
+    Binding("end", "wind_to('end')", "last", id="end", tooltip="Wind to the end"),
 ]  # fmt: skip
 _REPLACED: Final = {"record", *(binding.id for binding in _PLAYING)}
 REPLAY_BINDINGS: Final = [*_PLAYING, *(one for one in BINDINGS if one.id not in _REPLACED)]
 REPLAY_KEYS: Final = Keys(
     tuple(REPLAY_BINDINGS),
-    ("pause", "back", "on", "slower", "faster", "run", "end", "zoom", "help", "palette", "quit"),
-    ("pause", "help", "quit", "back", "on", "faster", "slower", "run", "palette", "end", "zoom"),
+    (
+        "pause",
+        "back",
+        "on",
+        "slower",
+        "faster",
+        "run",
+        "end",
+        "export",
+        "zoom",
+        "help",
+        "palette",
+        "quit",
+    ),
+    (
+        "pause",
+        "help",
+        "quit",
+        "back",
+        "on",
+        "faster",
+        "slower",
+        "run",
+        "palette",
+        "export",
+        "end",
+        "zoom",
+    ),
 )
 
 
