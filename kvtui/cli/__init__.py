@@ -19,13 +19,14 @@ from kvtui.cli.commands import (
     monitor,
     presets,
     proofs,
+    reconcile,
     replay,
     run_loop,
     size,
 )
 from kvtui.errors import ExitCode, KvtuiError
 
-_COMMANDS: Final = (size, compare, run_loop, replay, proofs, presets, config, monitor)
+_COMMANDS: Final = (size, compare, reconcile, run_loop, replay, proofs, presets, config, monitor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,0 +1,140 @@
+"""Whatever is given in place of a log ends in a sentence, in bounded memory and time."""
+
+import io
+import random
+import tracemalloc
+
+import pytest
+
+from kvtui.errors import InputError, SourceError
+from kvtui.reconcile import reconciled, stream
+from kvtui.sources.request import Request
+from tests.reconcile import start_up
+
+MIB = 2**20
+
+
+class Endless(io.RawIOBase):
+    """Bytes that repeat for ever; counts what was read of them."""
+
+    def __init__(self, unit: bytes) -> None:
+        self.unit = unit * max(1, MIB // len(unit))
+        self.given = 0
+
+    def read(self, size: int = -1) -> bytes:
+        self.given += size
+        return self.unit[:size]
+
+
+def sentence(file: io.BytesIO | Endless) -> str:
+    with pytest.raises(SourceError) as caught:
+        reconciled(file, "here", Request())  # type: ignore[arg-type]  # RawIOBase reads bytes too
+    return str(caught.value)
+
+
+def test_an_empty_log() -> None:
+    """An empty log is said to be empty, with what is wanted instead."""
+    assert "here is empty" in sentence(io.BytesIO(b""))
+
+
+def test_another_programs_log() -> None:
+    """A log of another program is named as holding nothing to explain."""
+    text = "2026-01-01 nginx: start worker process 31\n" * 1000
+    assert "no start-up lines of vLLM, SGLang, TensorRT-LLM or llama.cpp" in sentence(
+        io.BytesIO(text.encode())
+    )
+
+
+def test_one_quoted_line_is_no_log() -> None:
+    """A single engine's line in another text does not make it that engine's log."""
+    text = "he wrote: Available KV cache memory: 3.00 GiB, what is that?\n"
+    assert "no start-up lines" in sentence(io.BytesIO(text.encode()))
+
+
+def test_binary_rubbish() -> None:
+    """Random bytes end in the same sentence."""
+    rubbish = random.Random(7).randbytes(3 * MIB)
+    assert "no start-up lines" in sentence(io.BytesIO(rubbish))
+
+
+def test_a_packed_log() -> None:
+    """A gzip file is told to be unpacked."""
+    assert "compressed" in sentence(io.BytesIO(b"\x1f\x8b\x08" + bytes(range(256))))
+
+
+@pytest.mark.parametrize("unit", [b"x", b"\0", b"GET /v1/models 200\n", b"\x1b[31m\r"])
+def test_endless_input_is_left_in_time(monkeypatch: pytest.MonkeyPatch, unit: bytes) -> None:
+    """What never ends is read for a bounded length and with bounded memory, then named."""
+    monkeypatch.setattr(stream, "QUIET_MAX_BYTES", 4 * MIB)
+    file = Endless(unit)
+    tracemalloc.start()
+    assert "in its first" in sentence(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert file.given <= 5 * MIB
+    assert peak < 8 * MIB
+
+
+def test_a_page_of_start_up_before_a_flood() -> None:
+    """The start-up is found though megabytes of requests follow it."""
+    flood = b'INFO:     127.0.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n' * 30_000
+    found = reconciled(io.BytesIO(start_up.vllm_v1().encode() + b"\n" + flood), "here", Request())
+    assert found.unexplained == ()
+
+
+def test_very_long_lines_keep_their_head() -> None:
+    """A line of megabytes is bounded, and the lines around it are read."""
+    text = start_up.vllm_v1().replace("\n", "\n" + "z" * MIB + "\n", 1)
+    found = reconciled(io.BytesIO(text.encode()), "here", Request())
+    assert found.unexplained == ()
+    line = next(one.line for one in found.findings if one.figure == "GPU KV cache size")
+    assert line == 8
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+def test_encodings_of_other_shells(encoding: str) -> None:
+    """A log that a shell wrote in two bytes a character reads the same."""
+    found = reconciled(io.BytesIO(start_up.vllm_v1().encode(encoding)), "here", Request())
+    assert found.unexplained == ()
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r\n\r\n"])
+def test_line_ends_of_other_systems(ending: str) -> None:
+    """Line ends of any system part lines."""
+    text = start_up.sglang().replace("\n", ending)
+    found = reconciled(io.BytesIO(text.encode()), "here", Request())
+    assert found.unexplained == ()
+
+
+def test_colours_and_prefixes_are_no_obstacle() -> None:
+    """Colour codes, container time stamps and process names before a line change nothing."""
+    text = "\n".join(
+        f"2025-11-02T09:14:07.123456789Z \x1b[0;36m(head, ip=10.0.0.1)\x1b[0m {line}"
+        for line in start_up.tensorrt_llm().splitlines()
+    )
+    request = Request(model="llama-3.1-8b", dtype="fp8")
+    assert reconciled(io.BytesIO(text.encode()), "here", request).unexplained == ()
+
+
+def test_absurd_figures_do_no_harm() -> None:
+    """Figures beyond all sense are read, named and left unexplained."""
+    digits = "9" * 300
+    text = start_up.vllm_v1().replace(f"{start_up.VLLM_TOKENS:,} tokens\n", f"{digits} tokens\n")
+    found = reconciled(io.BytesIO(text.encode()), "here", Request())
+    assert "GPU KV cache size" in [one.figure for one in found.unexplained]
+    zero = start_up.vllm_v1().replace(f"{start_up.VLLM_TOKENS:,} tokens\n", "0 tokens\n")
+    assert reconciled(io.BytesIO(zero.encode()), "here", Request()).findings
+
+
+def test_a_settings_line_that_lies() -> None:
+    """Settings that no model can have leave the model unknown rather than fail."""
+    text = start_up.vllm_v1().replace("tensor_parallel_size=2", "tensor_parallel_size=99999999")
+    assert reconciled(io.BytesIO(text.encode()), "here", Request()).model is None
+
+
+def test_a_bad_typed_field_is_named() -> None:
+    """A typed field that cannot be used is a sentence of its own, log or no log."""
+    with pytest.raises(InputError, match="tp is 'x'"):
+        reconciled(
+            io.BytesIO(start_up.vllm_v1().encode()), "here", Request(model="qwen3-8b", tp="x")
+        )
