@@ -24,6 +24,7 @@ from kvtui.session import export
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
+from kvtui.spec import DecodeRun
 from kvtui.tui import fresh_file, lists
 from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard
@@ -33,6 +34,7 @@ from kvtui.tui.opening import Asked
 from kvtui.tui.palette import ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
+from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.signals import end_on_signals
 
 
@@ -69,12 +71,17 @@ class KvtuiApp(App[int]):
             keys=self.keys,
             status=self.status,
             tick_s=settings.interval_s if settings is not None else TICK_S,
+            live_panel=self.live_panel,
         )
 
     @property
     def keys(self) -> Keys:
         """What footer, help and palette list."""
         return LIVE_KEYS.rebound(self._keymap_wanted)
+
+    def live_panel(self, live: Live, wanted: Callable[[], DecodeRun]) -> LivePanel:
+        """The panel that shows the run."""
+        return LivePanel(live, wanted)
 
     def status(self) -> tuple[tuple[str, str], ...]:
         """Words for the header about where records come from and go."""

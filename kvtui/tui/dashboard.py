@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from kvtui.session.live import Live
+from kvtui.spec import DecodeRun
 from kvtui.tui import arrangement
 from kvtui.tui.bindings import LIVE_KEYS, Keys
 from kvtui.tui.frame import footer_line, formula_lines, header_line
@@ -48,6 +49,7 @@ class Dashboard(Screen[None]):
         keys: Keys = LIVE_KEYS,
         status: Callable[[], tuple[tuple[str, str], ...]] = tuple,
         tick_s: float = TICK_S,
+        live_panel: Callable[[Live, Callable[[], DecodeRun]], LivePanel] = LivePanel,
     ) -> None:
         """Show ``asked`` and ``live``; ``status`` gives words, with styles, for the header."""
         super().__init__()
@@ -61,7 +63,7 @@ class Dashboard(Screen[None]):
         self._ready = False
         """All widgets are there; sizes may be known before."""
         self.inputs = InputsPanel(asked.form, asked.question)
-        self.live_panel = LivePanel(live, asked.run)
+        self.live_panel = live_panel(live, asked.run)
         self._of_question = (self.inputs, PayloadPanel(asked.question))
         self._of_run = (MemoryPanel(live), GpuPanel(live), self.live_panel)
         lines = ("header", "formula", "footer", "too-small")

@@ -39,7 +39,7 @@ def growth_plot(
     for name, series, top, shown in strips:
         extents = columns(series, plot_width, first, last)
         labels = (name,) if each == 1 else (shown, name)
-        lines = strip(_joined(extents), 0.0, top, BLUE, glyphs, each)
+        lines = strip(joined(extents), 0.0, top, BLUE, glyphs, each)
         found += [_labelled(label, line) for label, line in zip(labels, lines, strict=True)]
     return found
 
@@ -79,7 +79,7 @@ def _curve(
         curves.append(Curve([Extent(one, one) for one in predicted], DIM, every=2, mark="."))
     if live is not None and live.samples:
         held = columns([(one.tokens, one.held_kv_bytes) for one in live.samples], dots, first, last)
-        curves.append(Curve(_joined(held), BLUE, filled=True, mark="#"))
+        curves.append(Curve(joined(held), BLUE, filled=True, mark="#"))
     labels = {height - 1: "0", 0: format_bytes(top)}
     if height >= 7:
         labels[row_of(top / 2, 0.0, top, height, glyphs)] = format_bytes(top / 2)
@@ -125,7 +125,7 @@ def _labelled(label: str, line: Text) -> Text:
     return Text(no_wrap=True).append(f"{label:>{LABEL_WIDTH}} ", LABEL).append_text(line)
 
 
-def _joined(extents: list[Extent]) -> list[Extent]:
+def joined(extents: list[Extent]) -> list[Extent]:
     """Columns between two samples filled with the earlier one: a step record spans tokens."""
     known = [index for index, one in enumerate(extents) if one.high is not None]
     if not known:

@@ -1,6 +1,7 @@
 """The dashboard over a recording: the same screen, with keys that wind it instead of a worker."""
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
@@ -14,10 +15,14 @@ from kvtui.session.live import Live
 from kvtui.session.recorded import recorded_request
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
+from kvtui.spec import DecodeRun
 from kvtui.tui.app import KvtuiApp, shown
 from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS, Keys
 from kvtui.tui.palette import BLUE, ORANGE
+from kvtui.tui.panels.live import LivePanel
+from kvtui.tui.replay_overlay import Against, OverlaidLivePanel
 from kvtui.tui.replay_room import ReplayRoom
+from kvtui.tui.replay_timeline import Timeline
 
 _HEAD_RECORDS: Final = 2000
 """Records before the first step, among which the question is looked for."""
@@ -33,11 +38,15 @@ class ReplayApp(KvtuiApp):
         self,
         recording: Recording,
         *,
+        against: Recording | None = None,
         detect: DetectDevice | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Ask the question that was recorded, and play what came of it."""
+        """Ask the question that was recorded, and play what came of it over ``against``."""
         self._recording = recording
+        self._against: Against | None = None
+        if against is not None:
+            self._against = Against(against.path.name, Timeline(against))
         self._recorded = recorded_question(recording)
         super().__init__(
             self._recorded or Request(),
@@ -50,6 +59,12 @@ class ReplayApp(KvtuiApp):
     def _furnish(self, live: Live) -> ReplayRoom:
         self.replay = ReplayRoom(live, self._recording)
         return self.replay
+
+    def live_panel(self, live: Live, wanted: Callable[[], DecodeRun]) -> LivePanel:
+        """With a second recording, one that shows both."""
+        if self._against is None:
+            return super().live_panel(live, wanted)
+        return OverlaidLivePanel(live, wanted, self._against)
 
     @property
     def keys(self) -> Keys:
@@ -69,6 +84,8 @@ class ReplayApp(KvtuiApp):
         The dashboard's own handler runs as well: Textual calls that of every class.
         """
         self.call_after_refresh(self.dashboard.show_run)
+        if self._against is not None:
+            self.run_worker(self._against.timeline.build())
         if self._recorded is None:
             self.notify(
                 "The recording does not hold a question that can be asked here; "
@@ -131,14 +148,20 @@ def recorded_question(recording: Recording) -> Request | None:
 def replay(
     path: Path,
     *,
+    against: Path | None = None,
     detect: DetectDevice | None = None,
     settings: Settings,
 ) -> int:
     """Show the dashboard over the recording at ``path`` until it is left; the exit status.
 
+    With ``against`` the curves of both are drawn in one plot.
+
     Raises:
         SourceError: the file is no recording of this version.
         InputError: a theme or key cannot be used.
     """
-    with closing(Recording(path)) as recording:
-        return shown(ReplayApp(recording, detect=detect, settings=settings), settings)
+    with ExitStack() as opened:
+        recording = opened.enter_context(closing(Recording(path)))
+        other = None if against is None else opened.enter_context(closing(Recording(against)))
+        app = ReplayApp(recording, against=other, detect=detect, settings=settings)
+        return shown(app, settings)

@@ -70,6 +70,26 @@ class Timeline:
             self.progressed.clear()
             await self.progressed.wait()
 
+    def at_length(self, tokens: int) -> Live:
+        """What was known of the last run at ``tokens`` a sequence, or at its end."""
+        if self.end.tokens <= tokens:
+            return self.end
+        number = self.end.number
+        stop = next(
+            (
+                one
+                for one in reversed(self._stops)
+                if one.live.number == number and one.live.tokens <= tokens
+            ),
+            self._stops[0],
+        )
+        live = stop.live.snapshot()
+        for record in self._recording.read(stop.mark):
+            if live.number == number and live.tokens >= tokens:
+                break
+            live.apply(record)
+        return live
+
     def before(self, at_ms: float) -> Stop:
         """The last stop not after ``at_ms``."""
         return self._stops[max(0, bisect_right(self._stops, at_ms, key=lambda one: one.at_ms) - 1)]

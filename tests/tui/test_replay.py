@@ -228,3 +228,56 @@ async def test_the_palette_of_a_replay_offers_every_action(recording: Recording)
         assert own <= offered
         await pilot.press("w")
         assert app.room.recorder is None
+
+
+@pytest.fixture
+def against(tmp_path: Path) -> Iterator[Recording]:
+    write(tmp_path / "other[b].jsonl", 6000, step_ms=10.0, seed=3)
+    opened = Recording(tmp_path / "other[b].jsonl")
+    yield opened
+    opened.close()
+
+
+async def test_two_recordings_share_one_plot(recording: Recording, against: Recording) -> None:
+    """Both curves on one axis, told apart by marks, and their figures at the same length."""
+    app = ReplayApp(recording, against=against)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.press("end")
+        await settle(pilot, lambda: "against other[b].jsonl  L 8" in text(app, LivePanel))
+        shown = text(app, LivePanel)
+        assert "T 4,096" in shown
+        assert "10,096" in shown, "the axis reaches as far as the longer run"
+        ratio = next(line for line in shown.splitlines() if line.startswith("step p50"))
+        assert 0.4 < float(ratio.split()[-1]) < 0.6
+        at = next(line for line in shown.splitlines() if "at T =" in line)
+        reached = int(at.split("at T = ")[1].split()[0].replace(",", ""))
+        assert abs(reached - app.live.tokens) < 50
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_any_size_draws_both(
+    recording: Recording, against: Recording, size: tuple[int, int]
+) -> None:
+    """Every size draws the overlay without an error, at the start and at the end."""
+    app = ReplayApp(recording, against=against)
+    async with app.run_test(size=size) as pilot:
+        screen_text(app)
+        await pilot.press("end")
+        await settle(pilot, lambda: app.live.steps == 4000)
+        await pilot.press("2", "z")
+        screen_text(app)
+
+
+async def test_marks_tell_two_recordings_apart_without_braille(
+    recording: Recording, against: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In ASCII one curve is of #, the other of x."""
+    monkeypatch.setenv("KVTUI_ASCII", "1")
+    app = ReplayApp(recording, against=against)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await pilot.press("end")
+        await settle(pilot, lambda: "x x against other[b].jsonl  L 8" in text(app, LivePanel))
+        shown = text(app, LivePanel)
+        assert "### this" in shown
+        assert "x x against" in shown
+        assert "x" in shown.split("x x against")[0]

@@ -24,6 +24,9 @@ def add(commands: Commands) -> None:
         description="Plays what kvtui run --record FILE, or w on the dashboard, has written.",
     )
     parser.add_argument("file", metavar="FILE", help="a recording, .gz or plain")
+    parser.add_argument(
+        "--against", metavar="FILE", help="another recording, drawn into the same plot"
+    )
     parser.add_argument("--json", action="store_true", help="only the summary of each run")
     flags.add_screen(parser)
     parser.set_defaults(carry_out=carry_out)
@@ -35,7 +38,7 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
         from kvtui.headless.replay import replay_summary
 
         flags.begin_log(flags.settings(options))
-        return replay_summary([Path(options.file)])
+        return replay_summary([Path(one) for one in (options.file, options.against) if one])
     why = no_screen()
     if why is not None:
         raise NoTerminalError(f"replay needs a terminal, and {why}; --json prints the summary.")
@@ -43,6 +46,7 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
 
     return replay(
         Path(options.file),
+        against=Path(options.against) if options.against else None,
         detect=flags.detect,
         settings=flags.screen_settings(options),
     )

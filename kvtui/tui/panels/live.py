@@ -78,10 +78,14 @@ class LivePanel(Panel, can_focus=True):
         if room < _LEAST_PLOT:
             return [*head, *foot]
         if self.renew_plots or self._plot_of[1:] != (width, room):
-            self._plot = growth_plot(live.run, live, width, room, self.glyphs)
+            self._plot = self.picture(live.run, width, room)
             self._plot_of = (self._plotted, width, room)
             self.renew_plots = False
         return [*head, *self._plot, *foot]
+
+    def picture(self, run: DecodeRun, width: int, height: int) -> list[Text]:
+        """The curves of ``run``, in ``height`` lines."""
+        return growth_plot(run, self._live, width, height, self.glyphs)
 
     def _say_which_run(self) -> None:
         """The title names the run: the inputs may have moved on."""
