@@ -44,7 +44,7 @@ PATTERNS: Final = (
     pattern(
         "x gpu_memory_utilization",
         r"total_gpu_memory \((?P<total__gib>[\d.]+)GiB\) x gpu_memory_utilization "
-        r"\((?P<utilization__exact>[\d.]+)\) = (?P<usable__gib>[\d.]+)GiB",
+        r"\((?P<utilization__ratio>[\d.]+)\) = (?P<usable__gib>[\d.]+)GiB",
     ),
     pattern(
         "non_torch_memory takes",
@@ -125,10 +125,13 @@ def _memory(log: Log, found: Case | None) -> Iterator[Finding]:
     """What is taken before the pool, and the share of memory it is left of."""
     for reading in dict.fromkeys(_first_each(log.all("weights"))):
         yield weights_finding("model weights", reading, found)
-    usable, total, share = log.last("usable"), log.last("total"), log.value("utilization")
+    usable, total, share = log.last("usable"), log.last("total"), log.last("utilization")
     if usable is not None and total is not None and share is not None:
-        rule = f"{share:g} of the device's total memory"
-        yield sum_finding("usable memory", usable, [(share, total, "in all")], rule)
+        words = f"{share.printed} of the device's total memory, {total.printed}"
+        # Version 0 prints the share to two digits, whatever was typed.
+        slack = total.half * share.value + total.value * share.half
+        product = Hypothesis(total.value * share.value, words, slack)
+        yield settled("usable memory", usable, "bytes", [product])
     activation = log.last("activation")
     non_torch, estimate = log.last("non_torch"), log.last("graph_estimate")
     if activation is not None:
