@@ -5,10 +5,11 @@ that an hour of decoding costs no more memory than a minute. ``revision`` counts
 that a screen can see that nothing did.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kvtui.dtypes import element_format
+from kvtui.errors import KvtuiError
 from kvtui.history import LogHistogram, Thinned
 from kvtui.records import (
     AnyRecord,
@@ -265,7 +266,7 @@ class Live:
             case Hello(role="worker"):
                 self.worker_pid, self.gone = record.pid, None
             case RunAsked():
-                self.begin(decode_run(record.command), record.command.run)
+                self.begin(_answerable(decode_run(record.command)), record.command.run)
             case Notice():
                 self.notices[record.topic] = record
             case EngineDevice():
@@ -361,6 +362,17 @@ class Live:
                     held_kv_bytes=self.held_kv_bytes,
                 )
             )
+
+
+def _answerable(run: DecodeRun) -> DecodeRun:
+    """``run``, without its shapes where sizing cannot answer them: a recording holds anything."""
+    try:
+        for tokens in (run.start, run.target):
+            predicted_kv_bytes(run, tokens)
+            step_kv_bytes(run, tokens)
+    except (KvtuiError, ArithmeticError, ValueError, TypeError):
+        return replace(run, groups=())
+    return run
 
 
 def predicted_kv_bytes(run: DecodeRun, tokens: int) -> int:
