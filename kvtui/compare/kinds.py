@@ -44,7 +44,7 @@ def under_kind(scenario: Scenario, kind: str) -> Turned:
     turn = _TURNS.get(kind)
     if turn is None:
         raise InputError("kinds", kind, "one of " + ", ".join(_TURNS))
-    if not any(_attends(group) for group in scenario.model.groups):
+    if not attends(scenario.model):
         raise InputError("kinds", kind, f"left out for {scenario.model.name}, which has no K and V")
     return turn(scenario)
 
@@ -63,6 +63,11 @@ def _group_kind(group: LayerGroup) -> str:
     if group.q_heads is None:
         return f"Hkv {group.kv_heads}"
     return "mha" if group.kv_heads == group.q_heads else "gqa"
+
+
+def attends(model: Model) -> bool:
+    """Whether ``model`` has layers whose kind can be another."""
+    return any(_attends(group) for group in model.groups)
 
 
 def _attends(group: LayerGroup) -> bool:

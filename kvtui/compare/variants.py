@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
-from kvtui.compare.kinds import KINDS, kind_name, under_kind
+from kvtui.compare.kinds import KINDS, attends, kind_name, under_kind
 from kvtui.compare.reserving import reserving
 from kvtui.dtypes import ElementFormat, element_format
 from kvtui.errors import InputError
@@ -69,7 +69,9 @@ class Variants:
 def standard_variants(scenario: Scenario) -> Variants:
     """One move at a time: every kind, the usual formats, pages, and a shared prefix."""
     found, left_out = [_as_asked(scenario)], []
-    for kind in KINDS:
+    if not attends(scenario.model):
+        left_out.append(f"{scenario.model.name} has no K and V to be of another kind.")
+    for kind in KINDS if attends(scenario.model) else ():
         try:
             found.append(_of_kind(scenario, kind))
         except InputError as error:

@@ -17,6 +17,7 @@ from kvtui.units import GIB, MIB, format_bytes, format_count
 
 _MARKS: Final = "abcdefghijklmnopqrstuvwxyz"
 _COLOURS: Final = ("blue", "orange", "cyan", "magenta", "green", "red", "yellow", "white")
+_ASCII_FRAME: Final = str.maketrans("─│┌┐└┘├┤┬┴┼", "-|+++++++++")
 _BUDGET_COLOUR: Final = "red"
 _BUDGET_STRETCH: Final = 3
 """A budget further above the curves than this would press them flat; it is said in words."""
@@ -32,11 +33,20 @@ def drawn(figure: Figure) -> str:
         width=min(max(size.columns, _WIDTHS[0]), _WIDTHS[1]),
         height=min(max(size.lines - 2, _HEIGHTS[0]), _HEIGHTS[1]),
         colour=_colour_wanted(),
+        plain=_plain_wanted(),
     )
 
 
-def render(figure: Figure, *, width: int, height: int, colour: bool) -> str:
-    """The figure as lines of text, ``width`` columns by about ``height`` rows."""
+def render(figure: Figure, *, width: int, height: int, colour: bool, plain: bool = False) -> str:
+    """The figure as lines of text, ``width`` columns by about ``height`` rows.
+
+    Args:
+        figure: curves and budget.
+        width: columns.
+        height: rows of the drawing; legend and notes stand below it.
+        colour: curves are coloured as well as marked.
+        plain: the frame is of ASCII characters.
+    """
     top = max(1, *(one for curve in figure.curves for one in curve.bytes))
     unit, name = (GIB, "GiB") if top >= GIB else (MIB, "MiB")
     asked = figure.tokens.index(figure.context)
@@ -47,9 +57,8 @@ def render(figure: Figure, *, width: int, height: int, colour: bool) -> str:
         plotext.plot(
             list(figure.tokens),
             [one / unit for one in curve.bytes],
-            marker=_MARKS[at % len(_MARKS)],
+            marker=_mark(at),
             color=_COLOURS[at % len(_COLOURS)],
-            label=f"{curve.name} {format_bytes(curve.bytes[asked])}",
         )
     sequences = "1 sequence" if figure.batch == 1 else f"{figure.batch:,} sequences"
     plotext.title(f"Cache of {sequences} over T, sizes at T = {figure.context:,}")
@@ -71,16 +80,42 @@ def render(figure: Figure, *, width: int, height: int, colour: bool) -> str:
     plotext.yticks(heights, [f"{one:g}" for one in heights])
     text = plotext.build()
     plotext.clear_figure()
-    plain = text if colour else plotext.uncolorize(text)
-    return "\n".join((*(one.rstrip() for one in plain.splitlines()), *notes))
+    text = text if colour else plotext.uncolorize(text)
+    text = text.translate(_ASCII_FRAME) if plain else text
+    legend = [
+        f"{_mark(at)} {curve.name} {format_bytes(curve.bytes[asked])}"
+        for at, curve in enumerate(figure.curves)
+    ]
+    lines = [one.rstrip() for one in text.splitlines()]
+    return "\n".join((*lines, *_side_by_side(legend, width), *notes))
+
+
+def _mark(at: int) -> str:
+    return _MARKS[at % len(_MARKS)]
+
+
+def _side_by_side(entries: list[str], width: int) -> list[str]:
+    """Entries in columns, as many as ``width`` has room for."""
+    wide = min(width, max(map(len, entries)) + 3)
+    across = max(1, width // wide)
+    rows = [entries[at : at + across] for at in range(0, len(entries), across)]
+    return ["".join(f"{one:<{wide}}" for one in row).rstrip()[:width] for row in rows]
 
 
 def _steps(top: float) -> list[float]:
     """Round values from 0 to just above ``top``, five or so."""
-    rough = top / 4
+    rough = top / 5
     scale = 10 ** math.floor(math.log10(rough))
     step = next(one * scale for one in (1, 2, 2.5, 5, 10) if one * scale >= rough)
     return [step * at for at in range(math.ceil(top / step) + 1)]
+
+
+def _plain_wanted() -> bool:
+    """ASCII where KVTUI_ASCII says so, as on the screen, or stdout takes nothing else."""
+    if os.environ.get("KVTUI_ASCII", "").lower() not in ("", "0", "false", "no", "off"):
+        return True
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf8").lower().replace("-", "")
+    return encoding != "utf8"
 
 
 def _colour_wanted() -> bool:

@@ -150,6 +150,13 @@ def test_what_cannot_be_compared_is_said() -> None:
     assert any("q heads" in sentence for sentence in found.left_out)
 
 
+def test_a_model_without_heads_says_so_once() -> None:
+    """Compressed attention has no other kind; its formats and pages are compared all the same."""
+    found = both(Request(model="deepseek-v4-flash", context="4096"))
+    assert found.left_out == ("DeepSeek-V4-Flash has no K and V to be of another kind.",)
+    assert "paged" in [one.name for one in found.rows]
+
+
 @pytest.mark.parametrize(
     ("lists", "named"),
     [

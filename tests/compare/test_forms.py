@@ -83,6 +83,21 @@ def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert "\x1b" not in compare_plot.drawn(drawn)
 
 
+def test_ascii_mode_draws_the_frame_in_ascii(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With KVTUI_ASCII the figure holds no character that a plain font lacks."""
+    monkeypatch.setenv("KVTUI_ASCII", "1")
+    assert printed(capsys, *DESK, "--plot").isascii()
+
+
+def test_the_legend_names_every_curve(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each variant has its mark and its size at T in a legend below the figure."""
+    text = printed(capsys, *DESK, "--plot")
+    assert "a MHA 70.3 GiB" in text
+    assert "k prefix caching 36.6 GiB" in text
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
