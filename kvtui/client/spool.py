@@ -1,7 +1,7 @@
 """The records of the present run, kept compressed: a recording can begin with its beginning.
 
-A run takes a few megabytes an hour here. Past the limit what was kept is given up, and a
-recording that is asked for then begins where it is asked for.
+A run takes a few megabytes an hour here. Past the limit nothing more is kept until the next run: a
+recording that is asked for then has the run's beginning, and what comes after it was asked for.
 """
 
 import zlib
@@ -10,7 +10,7 @@ from typing import Final
 
 from kvtui.records import AnyRecord, RunAsked, encode
 
-_LIMIT_BYTES: Final = 64 * 2**20
+_LIMIT_BYTES: Final = 32 * 2**20
 _PIECE_BYTES: Final = 2**20
 
 
@@ -24,7 +24,7 @@ class Spool:
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self.whole = True
-        """Nothing since the beginning was given up."""
+        """Everything since the beginning is kept."""
 
     def add(self, record: AnyRecord) -> None:
         """Keep one record; with a new run, what was of the last one goes."""
@@ -37,12 +37,10 @@ class Spool:
             self._pieces.append(piece)
             self._held_bytes += len(piece)
         if self._held_bytes > self._limit_bytes:
-            self._pieces, self.whole = [], False
+            self.whole = False
 
     def data(self) -> Iterator[bytes]:
         """The lines kept, in pieces of bounded size."""
-        if not self.whole:
-            return
         unpack = zlib.decompressobj()
         ending = self._squeeze.copy().flush(zlib.Z_SYNC_FLUSH)
         for piece in (*self._pieces, ending):

@@ -69,6 +69,8 @@ class EngineRoom:
         self.recorder = recorder
         recorder.copy(self._spool.data())
         self._look_at(recorder)
+        if not self._spool.whole:
+            self.say("This run is longer than what is kept of it: its middle is not recorded.")
 
     def end_recording(self) -> None:
         """Close the file."""

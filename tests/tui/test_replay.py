@@ -17,6 +17,7 @@ from kvtui.tui.panels.payload import PayloadPanel
 from kvtui.tui.replay import ReplayApp
 from kvtui.tui.screens.help import help_text
 from tests.client.recordings import decode, ended, opening, write
+from tests.client.test_hostile_recordings import strange
 from tests.tui.test_dashboard import SIZES, screen_text, settle, text
 
 
@@ -203,6 +204,19 @@ async def test_a_recording_without_its_question_still_plays(path: Path, tmp_path
             shown = text(app, LivePanel)
             assert "predicted n/a" in shown
             assert "DIFFERS" not in shown
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_strange_values_in_a_recording_are_drawn(tmp_path: Path, seed: int) -> None:
+    """Extreme and foreign values leave a screen that goes on, on every tab."""
+    with closing(Recording(strange(tmp_path, seed))) as recording:
+        app = ReplayApp(recording, against=recording)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("end")
+            await settle(pilot, lambda: app.replay.timeline.complete)
+            for key in ("1", "2", "3", "home", ".", "2"):
+                await pilot.press(key)
+                screen_text(app)
 
 
 def test_every_key_of_a_replay_is_in_its_help() -> None:
