@@ -61,6 +61,9 @@ else
 	@echo "kvtui: installing torch for live runs (200 MB for a CPU build, several GB with CUDA)" >&2
 	@$(PIP) install --quiet --constraint constraints.txt torch
 endif
+	@$(PIP) install --quiet --constraint constraints.txt numba || echo "kvtui: no numba here; torch's own attention will do" >&2
+	@echo "kvtui: compiling the CPU decode kernel in the background" >&2
+	@$(BIN)/python -m kvtui.engine.kernels.warm --alone >/dev/null 2>&1 &
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.engine

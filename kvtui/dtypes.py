@@ -59,6 +59,7 @@ class ElementFormat:
 
 
 _IEEE: Final = "IEEE 754 and the OCP 8-bit formats: no stored scale per token"
+_STATIC: Final = "static scales a layer keeps by head or channel, none a token (FlashInfer, vLLM)"
 _GGML: Final = "llama.cpp ggml/src/ggml-common.h, block structures of 32 values"
 _VLLM: Final = "vLLM vllm/v1/kv_cache_interface.py, per-token-head formats (fp32 scale)"
 
@@ -73,7 +74,9 @@ FORMATS: Final = {
         ElementFormat("fp32", 32, None, 0, 1, _IEEE, arithmetic="float32"),
         ElementFormat("bf16", 16, None, 0, 1, _IEEE, arithmetic="bfloat16"),
         ElementFormat("fp16", 16, None, 0, 1, _IEEE, arithmetic="float16"),
-        ElementFormat("fp8", 8, None, 0, 1, _IEEE),
+        ElementFormat("fp8", 8, None, 0, 1, _IEEE, arithmetic="float32"),
+        ElementFormat("fp8-head", 8, None, 0, 1, _STATIC, arithmetic="float32"),
+        ElementFormat("int8-channel", 8, None, 0, 1, _STATIC, arithmetic="float32"),
         ElementFormat(
             "fp8-ds-mla",
             8,
@@ -83,11 +86,17 @@ FORMATS: Final = {
             "vLLM fp8_ds_mla: fp8 in groups of 128 with fp32 scale, the rotary tail in bf16",
             tail="bf16",
         ),
-        ElementFormat("fp8-token-head", 8, 0, 4, 1, _VLLM),
+        ElementFormat("fp8-token-head", 8, 0, 4, 1, _VLLM, arithmetic="float32"),
         ElementFormat("int8", 8, 0, 4, 1, _VLLM, arithmetic="float32"),
         ElementFormat("int4-token-head", 4, 0, 4, 2, _VLLM),
         ElementFormat(
-            "int4", 4, 32, 4, 2, "KIVI (arXiv:2402.02750): groups of 32 with fp16 scale and zero"
+            "int4",
+            4,
+            32,
+            4,
+            2,
+            "KIVI (arXiv:2402.02750): groups of 32 with fp16 scale and zero",
+            arithmetic="float32",
         ),
         ElementFormat("fp4", 4, None, 0, 2, "OCP E2M1 with one scale a tensor, none stored"),
         _ggml("q8_0", 8, 34),

@@ -14,6 +14,9 @@ import msgspec
 
 from kvtui.errors import KvtuiError
 from kvtui.spec import (
+    DEFAULT_HOT,
+    Backend,
+    CacheName,
     DecodeRun,
     EndReason,
     FullAttention,
@@ -208,6 +211,8 @@ class Ended(Record, frozen=True, kw_only=True, tag="ended"):
     held_kv_bytes: int
     need_bytes: int | None = None
     available_bytes: int | None = None
+    link_bytes_per_s: float | None = None
+    """Rate at which an offloaded cache came over its link."""
 
 
 class Gone(Record, frozen=True, kw_only=True, tag="gone"):
@@ -325,6 +330,8 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
     limit_bytes_per_s: float | None
     share_of_limit: float | None
     tokens_per_s: float | None
+    link_bytes_per_s: float | None = None
+    """Rate at which the cold part of an offloaded cache came from the host."""
     flags: list[str]
     backend: str | None
     evidence: str | None
@@ -388,7 +395,7 @@ class RunCommand(Command, frozen=True, kw_only=True, tag="run"):
     target: int
     dtype: str
     hidden_size: int | None
-    cache: Literal["contiguous", "paged", "concat"]
+    cache: CacheName
     block: int
     work: Literal["attention", "layer", "block"]
     device: str
@@ -397,6 +404,10 @@ class RunCommand(Command, frozen=True, kw_only=True, tag="run"):
     time_limit_s: float | None
     probe_bytes: int | None
     seed: int
+    lengths: list[int] = []
+    shared_prefix: int = 0
+    hot: int = DEFAULT_HOT
+    backend: Backend = "auto"
 
 
 class HoldCommand(Command, frozen=True, kw_only=True, tag="hold"):
@@ -493,6 +504,10 @@ def run_command(number: int, run: DecodeRun) -> RunCommand:
         time_limit_s=run.time_limit_s,
         probe_bytes=run.probe_bytes,
         seed=run.seed,
+        lengths=list(run.lengths),
+        shared_prefix=run.shared_prefix,
+        hot=run.hot,
+        backend=run.backend,
     )
 
 
@@ -514,6 +529,10 @@ def decode_run(command: RunCommand) -> DecodeRun:
         time_limit_s=command.time_limit_s,
         probe_bytes=command.probe_bytes,
         seed=command.seed,
+        lengths=tuple(command.lengths),
+        shared_prefix=command.shared_prefix,
+        hot=command.hot,
+        backend=command.backend,
     )
 
 

@@ -10,7 +10,7 @@ Axis names used throughout: ``L`` layers, ``B`` sequences, ``T`` cached tokens p
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from kvtui.dtypes import FORMATS, ElementFormat
 from kvtui.errors import InputError
@@ -369,7 +369,12 @@ EndReason = Literal["target", "stopped", "oom", "nan", "refused", "lost"]
 """Why a live run ended."""
 
 Work = Literal["attention", "layer", "block"]
-CacheName = Literal["contiguous", "paged", "concat"]
+CacheName = Literal["contiguous", "paged", "concat", "offload"]
+Backend = Literal["auto", "kernel", "torch"]
+"""auto takes our kernel where there is one; the others insist."""
+DEFAULT_HOT: Final = 1024
+KERNEL_BACKEND: Final = "CPU decode kernel"
+"""How a run's backend begins where our kernel attends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +393,14 @@ class DecodeRun:
     cache: CacheName = "contiguous"
     block: int = 16
     """Tokens of one block of a paged cache."""
+    lengths: tuple[int, ...] = ()
+    """Target of each sequence where they differ, ``[B]``; the longest is ``target``."""
+    shared_prefix: int = 0
+    """First tokens that all sequences share, in whole blocks of a paged cache."""
+    hot: int = DEFAULT_HOT
+    """Tokens a sequence that an offloaded cache keeps on the device."""
     work: Work = "layer"
+    backend: Backend = "auto"
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     threads: int | None = None
@@ -399,3 +411,14 @@ class DecodeRun:
     probe_bytes: int | None = None
     """Size of the read probe that measures the limit; None takes the rule, 0 skips it."""
     seed: int = 7
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Tokens that each sequence is shorter than the longest; empty where all are alike."""
+        short = tuple(self.target - one for one in self.lengths)
+        return short if any(short) else ()
+
+    @property
+    def whole_block_prefix(self) -> int:
+        """Tokens of the shared prefix that fill whole blocks, which alone are shared."""
+        return self.shared_prefix // self.block * self.block

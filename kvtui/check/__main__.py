@@ -23,6 +23,7 @@ def main() -> None:
         device = resolved_device(options.device)
         on_cuda = device.type == "cuda"
         name = torch.cuda.get_device_name(device) if on_cuda else host.cpu_name()
+        torch.set_num_threads(1)  # shapes this small only wait for a second one
         found = report(name, list(prove(options.device)))
     except KvtuiError as error:
         sys.stderr.write(f"kvtui: {error}\n")

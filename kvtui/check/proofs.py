@@ -5,18 +5,23 @@ bound in fp32 is the tutorial's (rtol 1e-4, atol 1e-5); in 16 bits it is that ma
 place of the largest value that layers of rounding can add up to.
 """
 
-import math
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from kvtui.check.results import Result
 from kvtui.engine.attention import dense_attention
-from kvtui.engine.caches.quantised import Int8Cache
+from kvtui.engine.caches import QUANTISED, check_cache
+from kvtui.engine.caches.codecs import HEADROOM, INT4_GROUP
+from kvtui.engine.caches.quantised import QuantisedCache
+from kvtui.engine.compute import ONE_THREAD, Compute
 from kvtui.engine.decoder import Decoder
+from kvtui.engine.kernels.compilation import Compilation
 from kvtui.engine.plan import resolved_device
 from kvtui.engine.run import Run
+from kvtui.engine.workspace import prompts
+from kvtui.errors import InputError
 from kvtui.lab import capacity
 from kvtui.spec import (
     CacheName,
@@ -28,9 +33,20 @@ from kvtui.spec import (
     SlidingWindow,
 )
 
+if TYPE_CHECKING:
+    from kvtui.engine.kernels.cpu import CpuKernel
+
 SUSPECTS: Final = "look at: position id, causal mask, head mapping, append axis, dtype"
 """The tutorial's order of suspects when the two paths differ."""
 _LAYERS: Final = 2
+_START: Final = 8
+_TARGET: Final = 24
+_RAGGED: Final = (24, 19, 17)
+_PREFIX: Final = 7
+"""Of which one whole block is shared."""
+_HOT: Final = 6
+_MERGED: Final = 1e-5
+"""Chunks merged by log-sum-exp in fp32 against the dense reference."""
 _BLOCK: Final = 5
 """Divides neither the prompt nor the length, so that blocks are left partly filled."""
 _ULPS: Final = 4
@@ -53,60 +69,117 @@ _DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.f
 def prove(device_name: str) -> Iterator[Result]:
     """Every proof on one device, as it is had."""
     device = resolved_device(device_name)
-    caches: tuple[CacheName, ...] = ("contiguous", "paged", "concat")
+    kernel = _kernel(device)
+    caches: tuple[CacheName, ...] = ("contiguous", "paged", "concat", "offload")
     for cache in caches:
         for kind, group in KINDS.items():
             for dtype in _DTYPES:
-                yield equality(cache, kind, group, dtype, device)
+                yield equality(small_run(cache, group, dtype), kind, device)
+    for cache in caches[:2]:
+        for dtype in _DTYPES:
+            ragged = small_run(cache, KINDS["gqa"], dtype, lengths=_RAGGED)
+            yield equality(ragged, "gqa ragged", device)
+    for dtype in _DTYPES:
+        shared = small_run("paged", KINDS["gqa"], dtype, shared_prefix=_PREFIX)
+        yield equality(shared, "gqa prefix", device)
+    yield from kernel_equalities(kernel, device)
     for kind in ("mha", "gqa", "mqa"):
-        yield quantised_error(kind, device)
+        for dtype in QUANTISED:
+            yield quantised_error(kind, dtype, device)
     for case in capacity.CASES:
         yield allocation(case, device_name)
     for kind in ("gqa", "mla"):
         yield evidence(kind, device_name)
 
 
+def kernel_equalities(kernel: "CpuKernel | None", device: torch.device) -> Iterator[Result]:
+    """The CPU kernel over every cache it takes; skipped where it cannot be had."""
+    taken: list[tuple[CacheName, str]] = [("paged", "gqa")]
+    taken += [("contiguous", kind) for kind in ("mha", "gqa", "mqa", "window", "sinks")]
+    for cache, kind in taken:
+        for dtype in ("fp32", "bf16"):
+            run = small_run(cache, KINDS[kind], dtype)
+            if kernel is None:
+                why = "no CPU kernel: numba is missing, or the device is no CPU"
+                yield _result(run, f"{kind} kernel", "skipped", None, None, why)
+            else:
+                yield equality(run, f"{kind} kernel", device, Compute(kernel=kernel))
+
+
+def _kernel(device: torch.device) -> "CpuKernel | None":
+    return Compilation().load(1) if device.type == "cpu" else None
+
+
+def small_run(
+    cache: CacheName,
+    group: LayerGroup,
+    dtype: str,
+    *,
+    lengths: tuple[int, ...] = (),
+    shared_prefix: int = 0,
+) -> DecodeRun:
+    """The run that a proof repeats: past a wrapped window, blocks partly filled."""
+    return DecodeRun(
+        groups=(group,),
+        batch=len(lengths) or 2,
+        start=_START,
+        target=_TARGET,
+        dtype=dtype,
+        cache=cache,
+        block=_BLOCK,
+        hot=_HOT,
+        lengths=lengths,
+        shared_prefix=shared_prefix,
+    )
+
+
 def equality(
-    cache: CacheName, kind: str, group: LayerGroup, dtype: str, device: torch.device
+    run: DecodeRun, kind: str, device: torch.device, compute: Compute = ONE_THREAD
 ) -> Result:
     """Cached decoding against recomputation, at every step past a wrapped window."""
-    if cache != "contiguous" and type(group) is not FullAttention:
-        return _result(cache, kind, dtype, "skipped", None, None, f"{cache} holds full layers only")
-    run = DecodeRun(
-        groups=(group,), batch=2, start=8, target=24, dtype=dtype, cache=cache, block=_BLOCK
-    )
+    try:
+        check_cache(run)
+    except InputError as error:
+        return _result(run, kind, "skipped", None, None, f"{error.field} {error.value}: full only")
     worst, bound = 0.0, 0.0
+    dtype = _DTYPES[run.dtype]
     with torch.inference_mode():
-        decoder = Decoder(run, _DTYPES[dtype], device)
+        decoder = Decoder(run, dtype, device, compute=compute)
         generator = torch.Generator(device=device).manual_seed(run.seed)
         x = decoder.inputs(run.batch, run.target, generator)
-        for _ in decoder.fill(x[:, : run.start], slice(0, run.batch), 0):
-            pass
+        x[:, : run.whole_block_prefix] = x[:1, : run.whole_block_prefix]
+        for rows, first, end in prompts(run, device):
+            if first:
+                decoder.share_prefix(rows.start)
+            for _ in decoder.fill(x[rows, first:end], rows, first):
+                pass
         decoder.filled(run.start)
+        behind = run.behind or (0,) * run.batch
         for position in range(run.start, run.target):
-            step = decoder.step(x[:, position : position + 1], position).float()
-            expected = decoder.recompute(x[:, : position + 1]).float()
+            each = [(x[row : row + 1], position - less + 1) for row, less in enumerate(behind)]
+            token = torch.cat([one[:, end - 1 : end] for one, end in each])
+            step = decoder.step(token, position).float()
+            expected = torch.cat([decoder.recompute(one[:, :end]) for one, end in each]).float()
             largest = float(expected.abs().max())
             allowed = (
                 1e-5 + 1e-4 * largest
-                if dtype == "fp32"
-                else _ULPS * torch.finfo(_DTYPES[dtype]).eps * largest
+                if run.dtype == "fp32"
+                else _ULPS * torch.finfo(dtype).eps * largest
             )
             difference = float((step - expected).abs().max())
             if difference != difference or difference / allowed > worst / (bound or 1.0):
                 worst, bound = difference, allowed
             if not difference <= allowed:
                 where = f"T = {position + 1}: {SUSPECTS}"
-                return _result(cache, kind, dtype, "failed", difference, allowed, where)
-    return _result(cache, kind, dtype, "passed", worst, bound, "")
+                return _result(run, kind, "failed", difference, allowed, where)
+    return _result(run, kind, "passed", worst, bound, "")
 
 
-def quantised_error(kind: str, device: torch.device) -> Result:
-    """Attention over the int8 cache against exact attention, within the bound of its step size.
+def quantised_error(kind: str, dtype: str, device: torch.device) -> Result:
+    """A quantised cache: no stored value further off than half a step, and attention over those.
 
-    No value is off by more than half a step. With K's half step e_k a score is off by at most
-    d = |q|_1 e_k / sqrt(D), so weights move by at most a factor exp(2d); with V's half step e_v the
-    output moves by at most (exp(2d) - 1) max|V| + e_v.
+    The first compares what the cache reads back with what it was given; the second its attention
+    with the dense reference over what it reads back. Together they bound the whole error.
     """
     group = KINDS[kind]
     assert isinstance(group, FullAttention)
@@ -115,28 +188,55 @@ def quantised_error(kind: str, device: torch.device) -> Result:
 
     def drawn(heads: int, tokens: int) -> torch.Tensor:
         shape = (2, heads, tokens, group.k_width)
-        return torch.randn(shape, device=device, generator=generator)
+        # Bounded, so that static scales (with headroom over the prompt) never saturate.
+        return torch.randn(shape, device=device, generator=generator).clamp_(-3, 3)
 
-    tokens, worst, bound = 1100, 0.0, 1.0
+    run, tokens = small_run("contiguous", group, dtype), 1100
     k, v = drawn(group.kv_heads, tokens), drawn(group.kv_heads, tokens)
-    cache = Int8Cache(2, group.kv_heads, tokens, group.k_width, group.v_width, device=device)
+    widths = (group.k_width, group.v_width)
+    cache = QuantisedCache(2, group.kv_heads, tokens, *widths, dtype=dtype, device=device)
     with torch.inference_mode():
         cache.fill(slice(0, 2), 0, k[:, :, :-4], v[:, :, :-4])
         cache.filled(tokens - 4)
         for position in range(tokens - 4, tokens):
             cache.append(k[:, :, position : position + 1], v[:, :, position : position + 1])
-            seen_k, seen_v = k[:, :, : position + 1], v[:, :, : position + 1]
-            q = drawn(group.q_heads, 1)
-            error = float((cache.attend(q) - dense_attention(q, seen_k, seen_v)).abs().max())
-            half_k, half_v = float(seen_k.abs().max()) / 254, float(seen_v.abs().max()) / 254
-            off = float(q.abs().sum(-1).max()) * half_k / math.sqrt(group.k_width)
-            allowed = math.expm1(2 * off) * float(seen_v.abs().max()) + half_v
-            if error / allowed >= worst / bound:
-                worst, bound = error, allowed
-    status = "passed" if worst <= bound else "failed"
-    return _result(
-        "contiguous", kind, "int8", status, worst, bound, "" if worst <= bound else "dtype"
-    )
+        worst, bound = 0.0, 1.0
+        for stored, given in zip(cache.views(), (k, v), strict=True):
+            apart, allowed = (stored - given).abs(), half_steps(dtype, given)
+            at = int((apart / allowed).argmax())
+            if float((apart / allowed).flatten()[at]) >= worst / bound:
+                worst, bound = float(apart.flatten()[at]), float(allowed.flatten()[at])
+        if not worst <= bound:
+            return _result(run, kind, "failed", worst, bound, "dtype: a value is too far off")
+        q = drawn(group.q_heads, 1)
+        apart = (cache.attend(q) - dense_attention(q, *cache.views())).abs()
+    if not float(apart.max()) <= _MERGED:
+        suspect = "head mapping or append axis: attention differs from that over what is stored"
+        return _result(run, kind, "failed", float(apart.max()), _MERGED, suspect)
+    return _result(run, kind, "passed", worst, bound, "")
+
+
+def half_steps(dtype: str, rows: torch.Tensor) -> torch.Tensor:
+    """How far each stored value of ``rows`` ``[B, Hkv, n, D]`` may be off.
+
+    int8 and int4 have even steps; int4's fp16 scale and least value are rounded by 2**-11 of
+    themselves. fp8 E4M3 has three bits of mantissa, so half a step is 2**-4 of the value, and
+    2**-10 of its scale below 2**-6 (OCP 8-bit floating point). fp32 arithmetic adds an ulp or two.
+    """
+    size = rows.abs()
+    rounding = 1e-6 * size + 1e-7
+    if dtype == "int4":
+        groups = rows.unflatten(-1, (-1, min(INT4_GROUP, rows.shape[-1])))
+        spread = (groups.amax(-1, keepdim=True) - groups.amin(-1, keepdim=True)).expand_as(groups)
+        least = groups.amin(-1, keepdim=True).abs().expand_as(groups)
+        off: torch.Tensor = spread / 30 + (2 * spread + 2 * least) * 2**-11
+        return off.flatten(-2) + rounding
+    axes = {"fp8": (0, 1, 2, 3), "fp8-head": (0, 2, 3), "int8-channel": (0, 2)}.get(dtype, (3,))
+    headroom = 1.0 if axes == (3,) else HEADROOM
+    largest = headroom * size.amax(axes, keepdim=True)
+    if dtype.startswith("fp8"):
+        return size / 16 + largest / 448 * 2**-10 + rounding
+    return (largest / 254).expand_as(rows) + rounding
 
 
 def allocation(case: capacity.Case, device_name: str) -> Result:
@@ -174,9 +274,8 @@ def evidence(kind: str, device_name: str) -> Result:
 
 
 def _result(
-    cache: str,
+    run: DecodeRun,
     kind: str,
-    dtype: str,
     status: str,
     error: float | None,
     bound: float | None,
@@ -184,9 +283,9 @@ def _result(
 ) -> Result:
     return Result(
         name="cached equals recomputed",
-        cache=cache,
+        cache=run.cache,
         attention=kind,
-        dtype=dtype,
+        dtype=run.dtype,
         status=status,  # type: ignore[arg-type]  # one of three, spelled at the call
         error=error,
         bound=bound,

@@ -57,8 +57,8 @@ def table(found: Report) -> str:
         error = "" if one.error is None else f"{one.error:.3g}"
         bound = "" if one.bound is None else f"(bound {one.bound:.3g})"
         lines.append(
-            f"{one.status.upper():<8}{one.name:<28}{one.cache:<12}{one.attention:<9}"
-            f"{one.dtype:<6}{error:>9} {bound} {one.suspect}".rstrip()
+            f"{one.status.upper():<8}{one.name:<28}{one.cache:<12}{one.attention:<13}"
+            f"{one.dtype:<15}{error:>9} {bound} {one.suspect}".rstrip()
         )
     lines.append(f"{found.passed} passed, {found.failed} failed, {found.skipped} skipped")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from kvtui.engine.prefill import visible
+from kvtui.spec import CacheName
 
 _CUDA_BACKENDS: Final = [
     SDPBackend.FLASH_ATTENTION,
@@ -86,16 +87,18 @@ def split_parts(kv_heads: int, tokens: int, threads: int) -> int:
 
 
 def backend_name(
-    device: torch.device, *, latent: bool, paged: bool = False, int8: bool = False
+    device: torch.device, *, latent: bool, cache: CacheName = "contiguous", quantised: str = ""
 ) -> str:
-    """What the decode step asks for; which kernel ran is the profiler's to say."""
+    """What the decode step asks of torch; which kernel ran is the profiler's to say."""
+    whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
     if latent:
         return "matmul pair, absorbed latent"
-    if int8:
-        return "int8 converted to fp32 in chunks, SDPA folded, merged by log-sum-exp"
-    if paged:
-        whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
+    if quantised:
+        return f"{quantised} converted to fp32 {whole}, SDPA folded"
+    if cache == "paged":
         return f"blocks gathered {whole}, SDPA folded"
+    if cache == "offload":
+        return "cold chunks copied from the host, merged by log-sum-exp"
     if device.type == "cuda":
         return "SDPA folded (flash, efficient, math; no cuDNN)"
     return "SDPA folded"
@@ -180,7 +183,7 @@ def merged_attention(
     """Attention over a cache that comes in pieces, merged by their log-sum-exp as they come.
 
     Args:
-        q: ``[B, Hq, 1, D]``, on a CPU.
+        q: ``[B, Hq, 1, D]``.
         chunks: K and V of some tokens each, ``[B, Hkv, n, D]``; none of them is kept.
         scale: of the scores; 1/sqrt(D) when None.
 
@@ -193,7 +196,7 @@ def merged_attention(
     for k, v in chunks:
         rows = q.reshape(batch, k.shape[1], -1, width)
         group = rows.shape[2]
-        if group == 1 and q.dtype in _HALF:
+        if group == 1 and q.dtype in _HALF and q.device.type == "cpu":
             rows = rows.expand(-1, -1, 2, -1)
         out, log_sum = _with_log_sum(rows, k, v, scale)
         out, log_sum = out[:, :, :group].float(), log_sum[:, :, :group].float()
@@ -214,7 +217,14 @@ def _parts(heads: Tensor, parts: int) -> Tensor:
 
 
 def _with_log_sum(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
-    """torch's CPU flash kernel, and the log-sum-exp ``[b, h, n]`` it otherwise keeps to itself."""
+    """Attention and its log-sum-exp ``[b, h, n]``; on a CPU by torch's flash kernel.
+
+    Elsewhere by two products and a softmax in fp32: what must be exact and is bound by a link.
+    """
+    if q.device.type != "cpu":
+        scores = _scores(q, k, scale).float()
+        out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
+        return out, scores.logsumexp(dim=-1)
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
     out, log_sum = flash(q, k, v, scale=scale)
     return out, log_sum

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
+from kvtui.engine.caches.offload import OffloadCache
 from kvtui.engine.caches.paged import DeviceTable
+from kvtui.engine.compute import ONE_THREAD, Compute
 from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
@@ -34,18 +36,23 @@ class Decoder:
     """All layers of a run. On a ``meta`` device it has shapes and bytes and no storage."""
 
     def __init__(
-        self, run: DecodeRun, dtype: torch.dtype, device: torch.device, *, threads: int = 1
+        self,
+        run: DecodeRun,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        compute: Compute = ONE_THREAD,
     ) -> None:
         """Make weights and caches with room for the run's target."""
-        self.run, self.dtype, self.device, self._threads = run, dtype, device, threads
+        self.run, self.dtype, self.device, self.compute = run, dtype, device, compute
+        self._behind = torch.tensor(run.behind, device=device) if run.behind else None
         self.hidden = hidden_size(run)
         self._weights = Weights(dtype, device, run.seed)
         self._rotaries: dict[int, Rotary] = {}
         self.table: DeviceTable | None = None
         """The block table that all paged layers share."""
         if run.cache == "paged":
-            blocks = run.batch * -(-run.target // run.block)
-            table = BlockTable(run.batch, blocks, run.block, seed=run.seed)
+            table = BlockTable(run.batch, pool_blocks(run), run.block, seed=run.seed)
             self.table = DeviceTable(table, device)
         self.groups = [[self._layer(group) for _ in range(group.layers)] for group in run.groups]
         self.layers = [layer for group in self.groups for layer in group]
@@ -79,6 +86,16 @@ class Decoder:
         return sum(cache.held_bytes * layers for cache, layers in self._group_caches())
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes that the attention of one step reads; a shared prefix once a sequence."""
+        return sum(cache.read_bytes * layers for cache, layers in self._group_caches())
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of cache tensors that lie on the host whatever the run's device."""
+        return sum(one.host_bytes for one in self.caches if isinstance(one, OffloadCache))
+
+    @property
     def appended_bytes(self) -> int:
         """Bytes one step appends."""
         return sum(cache.entry_bytes * layers for cache, layers in self._group_caches())
@@ -95,8 +112,8 @@ class Decoder:
             return self._traffic(x, position)
         for layer in self.layers:
             if layer.attention is not None:
-                parts = layer.attention.parts(normalised(x), position)
-                x = x + layer.attention.step(parts, self._threads)
+                parts = layer.attention.parts(normalised(x), position, self._behind)
+                x = x + layer.attention.step(parts, self.compute)
             if layer.mlp is not None:
                 x = x + layer.mlp(normalised(x))
         return x
@@ -111,8 +128,13 @@ class Decoder:
                 x = x + layer.mlp(normalised(x))
             yield
 
+    def share_prefix(self, sequence: int) -> None:
+        """Let ``sequence``, still empty, read the first sequence's blocks of the shared prefix."""
+        assert self.table is not None
+        self.table.table.fork(0, sequence, self.run.whole_block_prefix)
+
     def filled(self, tokens: int) -> None:
-        """Every sequence now holds ``tokens`` tokens."""
+        """The longest sequence now holds ``tokens`` tokens, the others accordingly."""
         for cache in self.caches:
             cache.filled(tokens)
 
@@ -142,10 +164,11 @@ class Decoder:
         h = normalised(x)
         out = x
         for group in self.groups:
-            parts = group[0].attention.parts(h, position) if group[0].attention else None
+            first = group[0].attention
+            parts = first.parts(h, position, self._behind) if first else None
             for layer in group:
                 if layer.attention is not None and parts is not None:
-                    out = layer.attention.step(parts, self._threads)
+                    out = layer.attention.step(parts, self.compute)
         return out
 
     def _joined(self, x: Tensor, out: Tensor) -> Tensor:
@@ -178,6 +201,13 @@ class Decoder:
         if width not in self._rotaries:
             self._rotaries[width] = Rotary(width, self.dtype, self.device)
         return self._rotaries[width]
+
+
+def pool_blocks(run: DecodeRun) -> int:
+    """Blocks of a paged run's pool: each sequence in whole blocks, a shared prefix once."""
+    lengths = run.lengths or (run.target,) * run.batch
+    shared = run.whole_block_prefix // run.block
+    return sum(-(-one // run.block) for one in lengths) - (run.batch - 1) * shared
 
 
 def hidden_size(run: DecodeRun) -> int:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 
-from kvtui.engine.attention import decode_attention, dense_attention
+from kvtui.engine.attention import dense_attention
 from kvtui.engine.caches import LayerCache
+from kvtui.engine.compute import Compute
 from kvtui.engine.prefill import prefill_attention
 from kvtui.engine.rotary import Rotary
 from kvtui.spec import FullAttention, LatentAttention, SinksWindow, SlidingWindow, Work
@@ -81,20 +82,21 @@ class HeadAttention:
         """Columns that ``work`` attention takes from its input as q, k and v."""
         return sum(self._split)
 
-    def parts(self, h: Tensor, first: int) -> Parts:
-        """q, k and v of ``h``, whose first token stands at position ``first``."""
+    def parts(self, h: Tensor, first: int, behind: Tensor | None = None) -> Parts:
+        """q, k and v of ``h``, whose first token stands at ``first``, less ``behind`` ``[b]``."""
         mixed = h[..., : self.input_width] if self._qkv is None else h @ self._qkv
         qk, v = mixed.split(self._split, dim=-1)
         # Query and key heads are neighbours, so one rotation does for both.
-        turned = self._rotary.rotate(qk.unflatten(-1, (-1, self._k_width)), first).transpose(1, 2)
+        heads = qk.unflatten(-1, (-1, self._k_width))
+        turned = self._rotary.rotate(heads, first, behind).transpose(1, 2)
         q, k = turned.split(self._heads, dim=1)
         return q, k, v.unflatten(-1, (-1, self._v_width)).transpose(1, 2)
 
-    def step(self, parts: Parts, threads: int) -> Tensor:
+    def step(self, parts: Parts, compute: Compute) -> Tensor:
         """One token per sequence: append, attend, project back."""
         q, k, v = parts
         self.cache.append(k, v)
-        return self._back(self.cache.attend(q, threads=threads))
+        return self._back(self.cache.attend(q, compute=compute))
 
     def fill(self, parts: Parts, rows: slice, first: int) -> Tensor:
         """A piece of the prompt of sequences ``rows``: write the cache, attend causally."""
@@ -150,20 +152,20 @@ class LatentHeads:
         """Columns of queries, latent and rotated key together."""
         return self._heads * (self._nope + self._rope) + self._rank + self._rope
 
-    def parts(self, h: Tensor, first: int) -> Parts:
+    def parts(self, h: Tensor, first: int, behind: Tensor | None = None) -> Parts:
         """Absorbed queries ``[b, Hq, n, r + d_rope]``, cache rows ``[b, 1, n, .]`` twice."""
+        assert behind is None, "latent caches hold sequences of one length"
         q, turned, latent, key = self._mixed(h, first)
         if self._up_k is not None:
             q = q @ self._up_k
         rows = torch.cat((latent, key), dim=-1)
         return torch.cat((q, turned), dim=-1), rows, rows
 
-    def step(self, parts: Parts, threads: int) -> Tensor:
+    def step(self, parts: Parts, compute: Compute) -> Tensor:
         """One token per sequence: append a row, attend in the latent space, project back."""
         q, rows, _ = parts
         self.cache.append(rows, rows)
-        seen = self.cache.views()
-        return self._back(decode_attention(q, *seen, scale=self._scale, threads=threads))
+        return self._back(self.cache.attend(q, scale=self._scale, compute=compute))
 
     def fill(self, parts: Parts, rows: slice, first: int) -> Tensor:
         """A piece of the prompt of sequences ``rows``."""

@@ -61,14 +61,21 @@ class Probe:
         """Bytes that one copy pass moves: those read and those written."""
         return 2 * self._half * self._buffer.element_size()
 
+    def read(self) -> None:
+        """One read pass; on CUDA it is queued."""
+        self._buffer.sum()
+
+    def copy(self) -> None:
+        """One copy pass; on CUDA it is queued."""
+        self._buffer[self._half : 2 * self._half].copy_(self._buffer[: self._half])
+
     def read_ns(self) -> float:
         """Time of one read pass, ns."""
-        return _pass_ns(self._buffer.sum, self._buffer.device)
+        return _pass_ns(self.read, self._buffer.device)
 
     def copy_ns(self) -> float:
         """Time of one copy pass, ns."""
-        source, target = self._buffer[: self._half], self._buffer[self._half : 2 * self._half]
-        return _pass_ns(lambda: target.copy_(source), self._buffer.device)
+        return _pass_ns(self.copy, self._buffer.device)
 
     def read_bytes_per_s(self, passes: int = _PASSES) -> float:
         """Best rate of ``passes`` reads."""

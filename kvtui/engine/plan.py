@@ -11,6 +11,7 @@ import torch
 
 from kvtui import host
 from kvtui.engine import memory
+from kvtui.engine.caches import QUANTISED, check_cache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.workspace import workspace_bytes
 from kvtui.errors import InputError, RefusedError, UnavailableError
@@ -28,11 +29,13 @@ _DTYPES: Final = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
-    # Stored as int8 with scales; computed with in fp32.
-    "int8": torch.float32,
+    # Stored in fewer bits; computed with in fp32.
+    **dict.fromkeys(QUANTISED, torch.float32),
 }
+_KERNEL_DTYPES: Final = ("fp32", "bf16", "int8", "int8-channel")
 _RUNNABLE: Final = (FullAttention, SlidingWindow, SinksWindow, LatentAttention, NoCache)
 _MOST_LAYERS: Final = 1024
+_MOST_RAGGED: Final = 1024
 _MOST_TOKENS: Final = 2**32
 """Beyond this no device holds a cache; sizing still answers."""
 _LARGE_CARD: Final = 16 * GIB
@@ -74,7 +77,7 @@ def needed(
     with torch.inference_mode():
         shape = Decoder(run, dtype, torch.device("meta"))
     return Need(
-        cache_bytes=_cache_bytes(shape),
+        cache_bytes=_cache_bytes(shape, device),
         weights_bytes=shape.weights_bytes,
         workspace_bytes=workspace_bytes(shape, device),
         margin_bytes=_margin_bytes(device) if run.margin_bytes is None else run.margin_bytes,
@@ -123,7 +126,7 @@ def checked_dtype(name: str) -> torch.dtype:
         raise InputError(
             "dtype",
             name,
-            "fp32, bf16 or fp16 in a live run (sizing still answers for every format)",
+            f"one of {', '.join(_DTYPES)} in a live run (sizing still answers for every format)",
         )
     return _DTYPES[name]
 
@@ -144,6 +147,7 @@ def check_shapes(run: DecodeRun) -> None:
         raise InputError(
             "start", run.start, f"1 to {run.target - 1}, below the target {run.target}"
         )
+    _check_sequences(run)
     for group in run.groups:
         if type(group) not in _RUNNABLE:
             # Kinds derived from these keep something else; a look-alike would mislead.
@@ -167,6 +171,46 @@ def check_shapes(run: DecodeRun) -> None:
             if group.rope_dim % 2:
                 raise InputError("rope dim", group.rope_dim, "even in a live run, since RoPE pairs")
 
+    check_cache(run)
+
+
+def _check_sequences(run: DecodeRun) -> None:
+    """Lengths, prefix and the hot part, where they are given."""
+    if run.lengths:
+        if len(run.lengths) != run.batch or max(run.lengths) != run.target:
+            raise InputError("lengths", run.lengths, f"{run.batch}, the longest {run.target}")
+        if run.batch > _MOST_RAGGED:
+            raise InputError("batch", run.batch, f"1 to {_MOST_RAGGED:,} of different lengths")
+        least = run.start - max(run.behind, default=0)
+        if least < max(1, run.shared_prefix + 1 if run.shared_prefix else 1):
+            raise InputError(
+                "start",
+                run.start,
+                f"more than {max(run.behind) + run.shared_prefix}, so that the shortest sequence "
+                "has a prompt of its own",
+            )
+    if run.block < 1:
+        raise InputError("block", run.block, "at least 1")
+    if not 0 <= run.shared_prefix < run.start:
+        raise InputError("shared prefix", run.shared_prefix, f"0 to {run.start - 1}, below start")
+    if run.hot < 1:
+        raise InputError("hot", run.hot, "at least 1")
+
+
+def kernel_suits(run: DecodeRun) -> bool:
+    """Whether the CPU kernel takes every cache of ``run``."""
+    if run.dtype not in _KERNEL_DTYPES or run.cache == "offload":
+        return False
+    return all(
+        isinstance(group, NoCache)
+        or (
+            isinstance(group, FullAttention)
+            and group.k_width == group.v_width
+            and group.k_width % 8 == 0
+        )
+        for group in run.groups
+    )
+
 
 def engine_threads(run: DecodeRun, device: torch.device) -> int:
     """CPU threads of the engine: asked for, else all cores but the one the screen needs."""
@@ -189,7 +233,8 @@ def _margin_bytes(device: torch.device) -> int:
     return _MARGIN if total >= _LARGE_CARD else total // _MARGIN_SHARE
 
 
-def _cache_bytes(shape: Decoder) -> int:
+def _cache_bytes(shape: Decoder, device: torch.device) -> int:
+    """On ``device``: the host's part of an offloaded cache is not there."""
     if shape.run.cache == "concat":
         return shape.appended_bytes * shape.run.target
-    return shape.capacity_bytes
+    return shape.capacity_bytes - (shape.host_bytes if device.type == "cuda" else 0)

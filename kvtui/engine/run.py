@@ -8,12 +8,15 @@ from collections import deque
 from collections.abc import Iterator
 from statistics import median
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from kvtui.engine import memory
 from kvtui.engine.attention import backend_name, backends
+from kvtui.engine.caches import QUANTISED
+from kvtui.engine.caches.offload import OffloadCache
+from kvtui.engine.compute import Compute
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.evidence import KernelEvidence, attention_kernel
@@ -24,13 +27,19 @@ from kvtui.engine.plan import (
     check_shapes,
     checked_dtype,
     engine_threads,
+    kernel_suits,
     needed,
     resolved_device,
 )
 from kvtui.engine.timing import Timer, timer
-from kvtui.engine.workspace import INPUTS, piece
-from kvtui.spec import DecodeRun, EndReason
+from kvtui.engine.workspace import INPUTS, piece, prompts
+from kvtui.spec import KERNEL_BACKEND, DecodeRun, EndReason
 
+if TYPE_CHECKING:  # importing it imports numba
+    from kvtui.engine.kernels.cpu import CpuKernel
+
+_KERNEL_BYTES: Final = 4 * 2**20
+"""A cache below this stays in a core's own cache, where prefetching gains nothing."""
 _WARM_STEPS: Final = 10
 _WARM_SECONDS: Final = 0.5
 _WARM_AGREEMENT: Final = 0.02
@@ -46,9 +55,23 @@ class Run:
         check_shapes(run)
         self.run = run
         self.threads = engine_threads(run, self.device)
+        self._compute = Compute(self.threads)
         self.end: tuple[EndReason, str] = ("stopped", "Stopped before the first step.")
         self._decoder: Decoder | None = None
         self._x = torch.empty(0)
+
+    @property
+    def wants_kernel(self) -> bool:
+        """Whether our CPU kernel is worth having here: it takes the shapes, and they are large."""
+        if self.device.type != "cpu" or self.run.backend == "torch":
+            return False
+        if self.run.backend == "kernel":
+            return True
+        return kernel_suits(self.run) and self.need().cache_bytes >= _KERNEL_BYTES
+
+    def use(self, kernel: "CpuKernel") -> None:
+        """Attend with ``kernel`` where it takes the cache; before ``allocate``."""
+        self._compute = Compute(self.threads, kernel)
 
     def need(self, *, available_bytes: int | None = None) -> Need:
         """What the run takes, beside what is available; allocates nothing."""
@@ -63,9 +86,14 @@ class Run:
     @property
     def backend(self) -> str:
         """What the decode step asks for."""
-        paged = self.run.cache == "paged"
-        int8 = self.run.dtype == "int8"
-        return backend_name(self.device, latent=self.decoder.latent, paged=paged, int8=int8)
+        kernel = self._compute.kernel
+        rows = [cache.rows() for cache in self.decoder.caches] if kernel else []
+        if kernel and all(one is not None and kernel.takes(one) for one in rows):
+            return f"{KERNEL_BACKEND} over {self.run.dtype}"
+        quantised = self.run.dtype if self.run.dtype in QUANTISED else ""
+        return backend_name(
+            self.device, latent=self.decoder.latent, cache=self.run.cache, quantised=quantised
+        )
 
     def allocate(self) -> None:
         """Make weights, caches and inputs; every page of the cache is touched once."""
@@ -73,7 +101,7 @@ class Run:
             torch.set_num_threads(self.threads)
         memory.begin_peak_window(self.device)
         with torch.inference_mode():
-            self._decoder = Decoder(self.run, self.dtype, self.device, threads=self.threads)
+            self._decoder = Decoder(self.run, self.dtype, self.device, compute=self._compute)
             for cache in self._decoder.caches:
                 for tensor in cache.tensors:
                     tensor.zero_()
@@ -83,14 +111,16 @@ class Run:
     def prefill(self, control: Control) -> float | None:
         """Fill the cache with ``start`` tokens per sequence; ms, None when stopped meanwhile."""
         run, decoder = self.run, self.decoder
-        rows, length = piece(run, self.device)
+        _, length = piece(run, self.device)
         generator = torch.Generator(device=self.device).manual_seed(run.seed + 2)
         spent = 0.0
         with torch.inference_mode(), backends(self.device):
-            for row in range(0, run.batch, rows):
-                chosen = slice(row, min(run.batch, row + rows))
-                for first in range(0, run.start, length):
-                    tokens = min(length, run.start - first)
+            for chosen, begin, end in prompts(run, self.device):
+                row = chosen.start
+                if begin:
+                    decoder.share_prefix(row)
+                for first in range(begin, end, length):
+                    tokens = min(length, end - first)
                     x = decoder.inputs(chosen.stop - row, tokens, generator)
                     self._synchronise()
                     begun = perf_counter()
@@ -129,7 +159,13 @@ class Run:
 
     def evidence(self) -> KernelEvidence:
         """The attention kernel that ran in one more step in place."""
-        return attention_kernel(self._in_place, self.device)
+        before = self._kernel_entries()
+        found = attention_kernel(self._in_place, self.device)
+        if (entered := self._kernel_entries() - before) and self._compute.kernel is not None:
+            return KernelEvidence(
+                self._compute.kernel.name, f"its own counter: entered {entered} times in one step"
+            )
+        return found
 
     def steps(self, control: Control) -> Iterator[StepFigures]:
         """Decode from ``start`` to ``target``; ``end`` says afterwards why it ended."""
@@ -157,9 +193,9 @@ class Run:
                 out = decoder.step(self._x.narrow(1, index % INPUTS, 1), position)
                 clock.end()
                 watch.look(out, index, last=position + 1 == run.target)
-            held = decoder.held_bytes
+            moved = decoder.read_bytes + appended
             waiting.append(
-                StepFigures(index, position + 1, held, 0, 0, held + appended, weight_bytes)
+                StepFigures(index, position + 1, decoder.held_bytes, 0, 0, moved, weight_bytes)
             )
             yield from _known(waiting, clock)
             if watch.seen:
@@ -176,6 +212,16 @@ class Run:
         inputs = self._x.numel() * self._x.element_size()
         cache = decoder.capacity_bytes
         return decoder.weights_bytes + cache + inputs, cache
+
+    def link_bytes_per_s(self) -> float | None:
+        """Rate at which an offloaded cache came over its link; None where none did."""
+        caches = self._decoder.caches if self._decoder else []
+        cold = [one for one in caches if isinstance(one, OffloadCache)]
+        spent = sum(one.link_ns() for one in cold)
+        return sum(one.link_bytes for one in cold) / (spent / 1e9) if spent else None
+
+    def _kernel_entries(self) -> int:
+        return self._compute.kernel.entries if self._compute.kernel is not None else 0
 
     def release(self) -> None:
         """Free everything the run holds."""

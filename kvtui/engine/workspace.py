@@ -5,10 +5,12 @@ prompt but for masks and written-out scores. Every figure is a count of the tens
 and ``prefill`` make; a test compares it with what torch's allocator hands out.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import torch
 
+from kvtui.engine.caches import QUANTISED
 from kvtui.engine.decoder import Decoder, hidden_size
 from kvtui.engine.prefill import MASK_ROWS, SCORES_BYTES
 from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
@@ -33,6 +35,22 @@ def piece(run: DecodeRun, device: torch.device) -> tuple[int, int]:
     most = _PIECE_TOKENS[device.type]
     tokens = min(run.start, most)
     return min(run.batch, most // tokens), tokens
+
+
+def prompts(run: DecodeRun, device: torch.device) -> Iterator[tuple[slice, int, int]]:
+    """Sequences that are filled together, and from which to which token.
+
+    One by one where lengths differ or a prefix is shared: then the first sequence brings it.
+    """
+    shared = run.whole_block_prefix
+    if not shared and not run.behind:
+        rows, _ = piece(run, device)
+        for row in range(0, run.batch, rows):
+            yield slice(row, min(run.batch, row + rows)), 0, run.start
+        return
+    behind = run.behind or (0,) * run.batch
+    for row, less in enumerate(behind):
+        yield slice(row, row + 1), shared if row else 0, run.start - less
 
 
 def workspace_bytes(shape: Decoder, device: torch.device) -> int:
@@ -105,10 +123,18 @@ def _attended(run: DecodeRun, group: LayerGroup) -> int:
 def _copied_bytes(shape: Decoder) -> int:
     """``torch.cat`` has one layer's cache twice; a paged prompt sees its prefix gathered.
 
-    An int8 prompt sees it converted to four times the bytes.
+    A quantised prompt sees it converted to fp32, an offloaded one gathered and joined.
     """
     run = shape.run
-    if run.cache == "contiguous" and run.dtype != "int8":
+    if run.cache == "contiguous" and run.dtype not in QUANTISED:
         return 0
-    expanded = 4 if run.dtype == "int8" else 1
-    return expanded * max(cache.entry_bytes for cache in shape.caches) * run.target
+    if run.dtype in QUANTISED:
+        rows = max(
+            group.kv_heads * (group.k_width + group.v_width)
+            for group in run.groups
+            if isinstance(group, FullAttention)
+        )
+        # In fp32 and, while an int4 row is unpacked, its levels and a copy beside it.
+        return run.batch * run.target * rows * 4 * (3 if run.dtype == "int4" else 1)
+    copies = 3 if run.cache == "offload" else 1
+    return copies * max(cache.entry_bytes for cache in shape.caches) * run.target

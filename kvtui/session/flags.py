@@ -5,10 +5,11 @@ The rules and their thresholds are those of ``flag_rules``; here they get the ru
 
 from typing import Final, Literal
 
+from kvtui.dtypes import FORMATS
 from kvtui.session import flag_rules
 from kvtui.session.flag_rules import Flag
 from kvtui.session.live import Live
-from kvtui.spec import FullAttention
+from kvtui.spec import KERNEL_BACKEND, FullAttention
 from kvtui.units import format_share
 
 Regime = Literal["bandwidth-bound", "cache-resident", "launch-bound", "kernel-bound", "unknown"]
@@ -17,10 +18,12 @@ _BANDWIDTH_SHARE: Final = 0.6
 """From here a step is called bandwidth-bound; folded SDPA on a CPU reaches a quarter."""
 _COPYING: Final = {
     "concat": "torch.cat copies the whole cache every step, beside reading it.",
-    "int8": "int8 entries are converted to fp32 before attention reads them.",
+    "offload": "The cold part is copied from the host before attention reads it.",
     "paged": "Blocks are gathered into contiguous rows before attention reads them.",
 }
 """Layouts whose step moves more than the algorithm needs."""
+_LEAST_READ_BITS: Final = 16
+"""torch attends over 16 and 32 bits and nothing narrower."""
 _LAUNCH_MS_PER_LAYER: Final = 0.15
 """A CPU layer's operators cost 50-70 µs before they touch data; below this they dominate."""
 
@@ -81,7 +84,13 @@ def _expanded(live: Live) -> Flag | None:
     started = live.started
     if started is None:
         return None
-    return flag_rules.expanded(_COPYING.get(started.cache) or _COPYING.get(started.dtype))
+    converts = None
+    if started.dtype in FORMATS and FORMATS[started.dtype].value_bits < _LEAST_READ_BITS:
+        converts = f"{started.dtype} entries are converted to fp32 before attention reads them."
+    copies = _COPYING.get(started.cache)
+    if started.backend.startswith(KERNEL_BACKEND) and started.cache != "concat":
+        copies = converts = None  # it follows the table and converts what it has read
+    return flag_rules.expanded(copies or converts)
 
 
 def _contended(live: Live) -> Flag | None:

@@ -5,6 +5,7 @@ that an hour of decoding costs no more memory than a minute. ``revision`` counts
 that a screen can see that nothing did.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -395,7 +396,10 @@ def _model(run: DecodeRun) -> Model:
 
 
 def _workload(run: DecodeRun, tokens: int) -> Workload:
-    return Workload(runs=(SequenceRun(tokens, run.batch),))
+    """The sequences of ``run`` when the longest has ``tokens``."""
+    behind = Counter(run.behind) or {0: run.batch}
+    runs = tuple(SequenceRun(tokens - less, count) for less, count in behind.items())
+    return Workload(runs=runs, shared_prefix=run.whole_block_prefix)
 
 
 def _storage(run: DecodeRun) -> Storage:

@@ -5,6 +5,8 @@ from typing import Final
 
 from kvtui.errors import InputError
 from kvtui.spec import (
+    DEFAULT_HOT,
+    Backend,
     CacheName,
     DecodeRun,
     FullAttention,
@@ -14,11 +16,13 @@ from kvtui.spec import (
     SinksWindow,
     SlidingWindow,
     Work,
+    Workload,
 )
 
 DEMONSTRATION: Final = "demo"
 """Workload preset that runs on a CPU when no shape was chosen."""
 DEMONSTRATION_SECONDS: Final = 30.0
+_MOST_RAGGED: Final = 1024
 _START_DIVISOR: Final = 4
 """A run that grows should show most of its length growing: it starts at a quarter of T."""
 _RUNNABLE: Final = (FullAttention, SlidingWindow, SinksWindow, LatentAttention, NoCache)
@@ -31,6 +35,8 @@ class RunOptions:
     device: str = "auto"
     start: int | None = None
     cache: CacheName = "contiguous"
+    hot: int = DEFAULT_HOT
+    backend: Backend = "auto"
     work: Work = "layer"
     threads: int | None = None
     margin_bytes: int | None = None
@@ -44,14 +50,10 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
     Raises ``InputError`` for what the engine cannot run although sizing answers it.
     """
     workload = scenario.workload
-    if not workload.uniform:
-        raise InputError("lengths", "ragged", "one length for all sequences in a live run")
-    if workload.shared_prefix:
-        raise InputError("shared prefix", workload.shared_prefix, "0 in a live run")
     if scenario.parallel.tp != 1:
         raise InputError("tp", scenario.parallel.tp, "1 in a live run on one device")
     if not scenario.storage.kv.arithmetic:
-        allowed = "fp32, bf16, fp16 or int8 in a live run (sizing answers every format)"
+        allowed = "fp32, bf16, fp16, int8, int4 or fp8 in a live run (sizing answers every format)"
         raise InputError("dtype", scenario.storage.kv.name, allowed)
     for group in scenario.model.groups:
         if type(group) not in _RUNNABLE:
@@ -60,7 +62,13 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
         if isinstance(group, FullAttention | LatentAttention) and group.q_heads is None:
             raise InputError("q heads", None, "given (--q-heads) for a live run")
     target = workload.longest
-    start = options.start if options.start is not None else max(1, target // _START_DIVISOR)
+    lengths: tuple[int, ...] = ()
+    if not workload.uniform:
+        if workload.batch > _MOST_RAGGED:
+            allowed = f"1 to {_MOST_RAGGED:,} of different lengths in a live run"
+            raise InputError("batch", workload.batch, allowed)
+        lengths = tuple(length for run in workload.runs for length in [run.tokens] * run.count)
+    start = options.start if options.start is not None else _start(workload)
     if not 1 <= start < target:
         allowed = f"1 to {target - 1}, below the context" if target > 1 else "below the context"
         raise InputError("start", start, allowed)
@@ -72,6 +80,10 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
         dtype=scenario.storage.kv.name,
         hidden_size=scenario.model.hidden_size,
         cache=options.cache,
+        lengths=lengths,
+        shared_prefix=workload.shared_prefix,
+        hot=options.hot,
+        backend=options.backend,
         block=scenario.storage.block if scenario.storage.block > 1 else DecodeRun.block,
         work=options.work,
         device=options.device,
@@ -80,3 +92,10 @@ def decode_run(scenario: Scenario, options: RunOptions) -> DecodeRun:
         time_limit_s=options.time_limit_s,
         probe_bytes=options.probe_bytes,
     )
+
+
+def _start(workload: Workload) -> int:
+    """A quarter of T; more where the shortest sequence or the shared prefix asks for it."""
+    shortest = min(run.tokens for run in workload.runs)
+    steps = shortest - max(1, shortest // _START_DIVISOR, workload.shared_prefix + 1)
+    return workload.longest - max(1, steps)

@@ -31,6 +31,7 @@ def summary(live: Live) -> Summary:
         limit_bytes_per_s=live.limit_bytes_per_s,
         share_of_limit=live.share_of_limit,
         tokens_per_s=live.tokens_per_s,
+        link_bytes_per_s=ended.link_bytes_per_s if ended else None,
         flags=[flag.name for flag in flags(live)],
         backend=started.backend if started else None,
         evidence=live.evidence.kernel if live.evidence else None,

@@ -8,15 +8,16 @@ import sys
 import traceback
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from kvtui.engine import limits
 from kvtui.engine.control import Control
+from kvtui.engine.kernels.compilation import Compilation
 from kvtui.engine.plan import guard
 from kvtui.engine.run import Run
-from kvtui.errors import KvtuiError, RefusedError
+from kvtui.errors import KvtuiError, RefusedError, UnavailableError
 from kvtui.records import (
     Ended,
     Evidence,
@@ -32,6 +33,9 @@ from kvtui.records import (
 from kvtui.spec import EndReason
 from kvtui.worker.publisher import Publisher
 from kvtui.worker.readouts import engine_device, engine_memory
+
+if TYPE_CHECKING:  # importing it imports numba
+    from kvtui.engine.kernels.cpu import CpuKernel
 
 _SHORT_PROBE_S: Final = 1.0
 """The limit is measured again after a run only where the last time took no longer than this.
@@ -58,6 +62,8 @@ class Runner:
     def __init__(self, publisher: Publisher) -> None:
         """Report through ``publisher``."""
         self._publisher = publisher
+        self._compilation = Compilation()
+        self._kernels: dict[int, CpuKernel] = {}
         self._probes: dict[tuple[str, int, int], tuple[float, int, float]] = {}
         """(device, threads, asked size) to (bytes/s, bytes read, seconds it took)."""
 
@@ -70,6 +76,7 @@ class Runner:
         try:
             self._stage("device", "Checking the run and its device.")
             run = Run(decode_run(command))
+            self._choose_kernel(run)
             self._carry_out(run, command.run, control, reached)
             reason, sentence = run.end
         except KvtuiError as error:
@@ -78,6 +85,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001  # a run must never take the process with it
             reason, sentence = failure(error, started=reached.allocated)
         self._publisher.finish()
+        link = run.link_bytes_per_s() if run is not None else None
         sentence = self._freed(run, sentence)
         self._publisher.put(
             Ended(
@@ -89,8 +97,36 @@ class Runner:
                 held_kv_bytes=reached.held_bytes,
                 need_bytes=refused.need_bytes if refused else None,
                 available_bytes=refused.available_bytes if refused else None,
+                link_bytes_per_s=link,
             )
         )
+
+    def close(self) -> None:
+        """End what was started beside the runs."""
+        self._compilation.close()
+
+    def _choose_kernel(self, run: Run) -> None:
+        """Give ``run`` the CPU kernel where it is ready; else have it made for the next run.
+
+        Raises ``UnavailableError`` where a run insists on it and it cannot be had.
+        """
+        if not run.wants_kernel:
+            return
+        self._compilation.begin()
+        insists = run.run.backend == "kernel"
+        if run.threads not in self._kernels and (insists or self._compilation.ready()):
+            self._stage("kernel", "Loading the CPU decode kernel.")
+            kernel = self._compilation.load(run.threads)
+            if kernel is not None:
+                self._kernels[run.threads] = kernel
+        if run.threads in self._kernels:
+            run.use(self._kernels[run.threads])
+            return
+        if insists:
+            raise UnavailableError(f"backend kernel: {self._compilation.why}.")
+        sentence = self._compilation.why or "It is being compiled; the next run takes it."
+        sentence = f"torch's attention runs in place of the CPU decode kernel. {sentence}"
+        self._publisher.put(Notice(topic="kernel", severity="info", sentence=sentence))
 
     def _carry_out(self, run: Run, number: int, control: Control, reached: _Reached) -> None:
         """From the device's limit to the last step."""

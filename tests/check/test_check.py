@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from kvtui.check.proofs import KINDS, SUSPECTS, allocation, equality, evidence
+from kvtui.check.proofs import KINDS, SUSPECTS, allocation, equality, evidence, small_run
 from kvtui.check.results import report, table
 from kvtui.engine.rotary import Rotary
 from kvtui.lab.capacity import Case
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_proven(kind: str, dtype: str) -> None:
     """Cached equals recomputed for every layer kind in every format, within its bound."""
-    found = equality("contiguous", kind, KINDS[kind], dtype, CPU)
+    found = equality(small_run("contiguous", KINDS[kind], dtype), kind, CPU)
     assert found.status == "passed"
     assert found.error is not None
     assert found.bound is not None
@@ -31,11 +31,13 @@ def test_a_wrong_position_is_caught(monkeypatch: pytest.MonkeyPatch, dtype: str)
     """Rotating a decode step's token by another position fails the proof with the suspects."""
     right = Rotary.rotate
 
-    def wrong(self: Rotary, x: torch.Tensor, first: int) -> torch.Tensor:
-        return right(self, x, first + 3 if x.shape[1] == 1 else first)
+    def wrong(
+        self: Rotary, x: torch.Tensor, first: int, behind: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return right(self, x, first + 3 if x.shape[1] == 1 else first, behind)
 
     monkeypatch.setattr(Rotary, "rotate", wrong)
-    found = equality("contiguous", "mha", KINDS["mha"], dtype, CPU)
+    found = equality(small_run("contiguous", KINDS["mha"], dtype), "mha", CPU)
     assert found.status == "failed"
     assert found.error is not None
     assert found.bound is not None
@@ -46,8 +48,8 @@ def test_a_wrong_position_is_caught(monkeypatch: pytest.MonkeyPatch, dtype: str)
 
 def test_what_a_cache_does_not_hold_is_skipped_with_a_reason() -> None:
     """The concatenating cache has no windows; that is said and not counted as passed."""
-    found = equality("concat", "window", KINDS["window"], "fp32", CPU)
-    assert (found.status, found.suspect) == ("skipped", "concat holds full layers only")
+    found = equality(small_run("concat", KINDS["window"], "fp32"), "window", CPU)
+    assert (found.status, found.suspect) == ("skipped", "cache concat: full only")
 
 
 def test_allocation_is_proven_on_a_real_tensor() -> None:
@@ -68,8 +70,8 @@ def test_evidence_is_the_profilers_name() -> None:
 def test_the_report_counts() -> None:
     """Passed, failed and skipped are counted, and every proof has its line."""
     results = [
-        equality("contiguous", "gqa", KINDS["gqa"], "fp32", CPU),
-        equality("concat", "mla", KINDS["mla"], "fp32", CPU),
+        equality(small_run("contiguous", KINDS["gqa"], "fp32"), "gqa", CPU),
+        equality(small_run("concat", KINDS["mla"], "fp32"), "mla", CPU),
     ]
     found = report("a CPU", results)
     assert (found.passed, found.failed, found.skipped) == (1, 0, 1)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtui.engine.caches import check_cache
 from kvtui.engine.caches.paged import DeviceTable, PagedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.pages import BlockTable
@@ -66,7 +67,7 @@ def test_windows_are_not_paged() -> None:
         cache="paged",
     )  # fmt: skip
     with pytest.raises(InputError, match="cache is 'paged'"):
-        Decoder(run, torch.float32, CPU)
+        check_cache(run)
 
 
 def test_blocks_lie_in_shuffled_order() -> None:
@@ -142,7 +143,7 @@ def test_no_sequence_reads_what_is_not_its_own(data: st.DataObject) -> None:
             if not history:
                 continue
             for pool in pools:
-                keys, _ = pool._gathered(range(sequence, sequence + 1), 0, len(history))
+                keys, _ = pool._gathered(slice(sequence, sequence + 1), 0, len(history))
                 assert keys.flatten().tolist() == history
     for sequence in range(sequences):
         table.free(sequence)

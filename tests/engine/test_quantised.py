@@ -1,4 +1,4 @@
-"""The int8 cache: its bytes, its step, and what its error may be."""
+"""Quantised caches: their bytes, their step, and what their error may be."""
 
 import math
 
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtui.check.proofs import quantised_error
-from kvtui.engine.caches.quantised import Int8Cache, quantised
+from kvtui.engine.caches.codecs import QUANTISED, TokenHeadCodec, codec
+from kvtui.engine.caches.quantised import QuantisedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.run import Run
 from kvtui.errors import InputError
@@ -16,24 +17,54 @@ from kvtui.session.live import predicted_kv_bytes
 from kvtui.spec import DecodeRun, FullAttention, SlidingWindow
 
 CPU = torch.device("cpu")
+BYTES_A_ROW = {
+    # vLLM's per-token-head forms: a byte a value and an fp32 scale.
+    "int8": 64 + 4,
+    "fp8-token-head": 64 + 4,
+    # Static scales: a byte a value and nothing a token.
+    "int8-channel": 64,
+    "fp8": 64,
+    "fp8-head": 64,
+    # KIVI: half a byte a value, and fp16 scale and zero for every 32.
+    "int4": 32 + 2 * 4,
+}
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=16))
 def test_no_value_is_off_by_more_than_half_a_step(values: list[float]) -> None:
     """Reading back, each value is within half of its row's step; zero rows stay zero."""
     row = torch.tensor([values])
-    integers, scale = quantised(row)
+    integers, scale = TokenHeadCodec("int8").encode(row)
     assert integers.dtype == torch.int8
     assert int(integers.abs().max()) <= 127
     difference = (integers.float() * scale - row).abs().max()
     assert float(difference) <= float(scale) / 2 * (1 + 1e-5)
 
 
-def test_held_bytes_are_values_and_scales() -> None:
-    """A run in int8 holds a byte a value and four a row, as sizing says."""
+@given(
+    st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=80).filter(
+        lambda row: len(row) % 2 == 0
+    )
+)
+def test_int4_keeps_every_value_within_half_a_step_of_its_group(values: list[float]) -> None:
+    """A row of any even width, in groups of 32 of which the last may be short."""
+    row = torch.tensor([values])
+    made = codec("int4")
+    back = made.decode(*made.encode(row))
+    assert back.shape == row.shape
+    for first in range(0, len(values), 32):
+        group = row[0, first : first + 32]
+        spread, largest = float(group.max() - group.min()), float(group.abs().max())
+        allowed = spread / 30 + (2 * spread + 2 * largest) * 2**-11 + 16 * 2**-24
+        assert float((back[0, first : first + 32] - group).abs().max()) <= allowed
+
+
+@pytest.mark.parametrize("dtype", QUANTISED)
+def test_held_bytes_are_values_and_metadata(dtype: str) -> None:
+    """A run holds what its format takes a row, as sizing says, in every format."""
     run = DecodeRun(
-        groups=(FullAttention(layers=2, q_heads=4, kv_heads=2, k_width=8, v_width=8),), batch=3,
-        start=6, target=20, dtype="int8",
+        groups=(FullAttention(layers=2, q_heads=4, kv_heads=2, k_width=64, v_width=64),), batch=3,
+        start=6, target=20, dtype=dtype,
     )  # fmt: skip
     with torch.inference_mode():
         decoder = Decoder(run, torch.float32, CPU)
@@ -43,14 +74,16 @@ def test_held_bytes_are_values_and_scales() -> None:
         for position in range(6, 20):
             out = decoder.step(x[:, position : position + 1], position)
     assert bool(torch.isfinite(out).all())
-    assert decoder.held_bytes == 2 * 2 * 3 * 20 * 2 * (8 + 4) == predicted_kv_bytes(run, 20)
+    rows = 2 * 2 * 3 * 20 * 2
+    assert decoder.held_bytes == rows * BYTES_A_ROW[dtype] == predicted_kv_bytes(run, 20)
     assert decoder.capacity_bytes == decoder.held_bytes
 
 
+@pytest.mark.parametrize("dtype", QUANTISED)
 @pytest.mark.parametrize("kind", ["mha", "gqa", "mqa"])
-def test_the_error_is_within_the_bound_of_the_step(kind: str) -> None:
-    """Over more than one chunk the output moves, and by less than the step size allows."""
-    found = quantised_error(kind, CPU)
+def test_the_error_is_within_half_a_step(kind: str, dtype: str) -> None:
+    """Over more than one chunk values move, and by no more than half a step of the format."""
+    found = quantised_error(kind, dtype, CPU)
     assert found.status == "passed"
     assert found.error is not None
     assert found.bound is not None
@@ -58,19 +91,36 @@ def test_the_error_is_within_the_bound_of_the_step(kind: str) -> None:
 
 
 def test_a_wrong_scale_breaks_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scales that are off by a quarter are caught."""
+    """Scales that are off by a hundredth are caught."""
+    right = TokenHeadCodec.encode
 
-    def wrong(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        values, scale = quantised(rows)
-        return values, scale * 3
+    def wrong(self: TokenHeadCodec, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, scale = right(self, rows)
+        return values, scale * 1.01
 
-    monkeypatch.setattr("kvtui.engine.caches.quantised.quantised", wrong)
-    assert quantised_error("mha", CPU).status == "failed"
+    monkeypatch.setattr(TokenHeadCodec, "encode", wrong)
+    assert quantised_error("mha", "int8", CPU).status == "failed"
+
+
+def test_wrong_attention_over_right_values_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that attends to all tokens but the last fails, though every value is right."""
+    right = QuantisedCache.attend
+
+    def wrong(self: QuantisedCache, q: torch.Tensor) -> torch.Tensor:
+        self.seen -= 1
+        out = right(self, q)
+        self.seen += 1
+        return out
+
+    monkeypatch.setattr(QuantisedCache, "attend", wrong)
+    found = quantised_error("gqa", "int4", CPU)
+    assert found.status == "failed"
+    assert "append axis" in found.suspect
 
 
 def test_rewinding_leaves_no_trace() -> None:
     """A step taken back is overwritten by the next."""
-    cache = Int8Cache(1, 1, 4, 2, 2, device=CPU)
+    cache = QuantisedCache(1, 1, 4, 2, 2, dtype="int8", device=CPU)
     first, second = torch.ones(1, 1, 1, 2), torch.full((1, 1, 1, 2), 3.0)
     cache.append(first, first)
     cache.append(first, first)
@@ -81,7 +131,7 @@ def test_rewinding_leaves_no_trace() -> None:
 
 
 def test_int8_is_refused_where_it_does_not_run() -> None:
-    """Windows and pages have no int8 form yet, and it is said by name."""
+    """Windows and pages have no int8 form, and it is said by name before anything is made."""
     window = SlidingWindow(layers=1, q_heads=2, kv_heads=1, k_width=4, v_width=4, window=4)
     full = FullAttention(layers=1, q_heads=2, kv_heads=1, k_width=4, v_width=4)
     for group, cache in ((window, "contiguous"), (full, "paged")):
@@ -90,10 +140,20 @@ def test_int8_is_refused_where_it_does_not_run() -> None:
             cache=cache,  # type: ignore[arg-type]
         )  # fmt: skip
         with pytest.raises(InputError, match="dtype is 'int8'"):
-            Run(run).need()
+            Run(run)
 
 
-def test_the_saving_is_what_the_format_says() -> None:
-    """At D = 128 int8 with fp32 scales takes 0.516 of 16 bits, the published 48.4 % saved."""
-    cache = Int8Cache(1, 1, 1, 128, 128, device=CPU)
-    assert math.isclose(cache.entry_bytes / (2 * 128 * 2), 0.516, abs_tol=5e-4)
+@pytest.mark.parametrize(
+    ("dtype", "share"),
+    [
+        # A published int8 cache with fp32 scales saves 48.4 % of fp16.
+        ("int8", 0.516),
+        # Per-token-head int4 and int8 caches are said to hold 3.86 and 1.95 times as much.
+        ("int8-channel", 0.5),
+        ("int4", 0.3125),
+    ],
+)
+def test_the_saving_is_what_the_format_says(dtype: str, share: float) -> None:
+    """At D = 128 a token takes this share of its bytes in 16 bits."""
+    cache = QuantisedCache(1, 1, 1, 128, 128, dtype=dtype, device=CPU)
+    assert math.isclose(cache.entry_bytes / (2 * 128 * 2), share, abs_tol=5e-4)

@@ -58,8 +58,17 @@ def test_a_group_that_divides_is_taken() -> None:
         ({"start": 0}, "start"),
         ({"start": 50, "target": 40}, "start"),
         ({"batch": 0}, "batch"),
-        ({"dtype": "fp8"}, "dtype"),
-        ({"dtype": "int4"}, "dtype"),
+        ({"dtype": "q8_0"}, "dtype"),
+        ({"dtype": "mxfp4"}, "dtype"),
+        ({"dtype": "int8", "cache": "paged"}, "dtype"),
+        ({"block": 0, "cache": "paged"}, "block"),
+        ({"hot": 0, "cache": "offload"}, "hot"),
+        ({"shared_prefix": 2}, "shared prefix"),
+        ({"shared_prefix": 39, "cache": "paged"}, "shared prefix"),
+        ({"batch": 2, "lengths": (40, 39, 38)}, "lengths"),
+        ({"batch": 2, "lengths": (39, 38)}, "lengths"),
+        ({"batch": 2, "lengths": (40, 2)}, "start"),
+        ({"batch": 2, "lengths": (40, 38), "cache": "concat"}, "lengths"),
         ({"device": "tpu"}, "device"),
         ({"threads": 0}, "threads"),
         ({"threads": 4096}, "threads"),
@@ -94,7 +103,7 @@ def test_a_group_that_cannot_run_is_refused(group: LayerGroup, field: str) -> No
 
 def test_the_dtype_sentence_says_what_runs() -> None:
     """A format that only sizing knows is refused with what does run."""
-    with pytest.raises(InputError, match=r"fp32, bf16 or fp16 in a live run .*sizing still"):
+    with pytest.raises(InputError, match=r"fp32, bf16, .*int8.* in a live run .*sizing still"):
         Run(decode_run(dtype="q8_0"))
 
 

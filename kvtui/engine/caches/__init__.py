@@ -3,11 +3,13 @@
 import torch
 
 from kvtui.engine.caches.base import LayerCache, tensor_bytes
+from kvtui.engine.caches.codecs import QUANTISED
 from kvtui.engine.caches.concat import ConcatCache
 from kvtui.engine.caches.contiguous import ContiguousCache
 from kvtui.engine.caches.latent import LatentCache
+from kvtui.engine.caches.offload import OffloadCache
 from kvtui.engine.caches.paged import DeviceTable, PagedCache
-from kvtui.engine.caches.quantised import Int8Cache
+from kvtui.engine.caches.quantised import QuantisedCache
 from kvtui.engine.caches.ring import RingCache
 from kvtui.errors import InputError
 from kvtui.spec import (
@@ -15,11 +17,12 @@ from kvtui.spec import (
     FullAttention,
     LatentAttention,
     LayerGroup,
+    NoCache,
     SinksWindow,
     SlidingWindow,
 )
 
-__all__ = ["LayerCache", "layer_cache", "tensor_bytes"]
+__all__ = ["QUANTISED", "LayerCache", "check_cache", "layer_cache", "tensor_bytes"]
 
 
 def layer_cache(
@@ -33,10 +36,6 @@ def layer_cache(
 
     ``table`` is the block table that all paged layers of a run share.
     """
-    if run.cache != "contiguous" and type(group) is not FullAttention:
-        raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
-    if run.dtype == "int8" and type(group) is not FullAttention:
-        raise InputError("dtype", "int8", f"fp32, bf16 or fp16 for {group.kind} layers")
     if isinstance(group, LatentAttention):
         return LatentCache(
             run.batch, run.target, group.kv_lora_rank, group.rope_dim, dtype=dtype, device=device
@@ -53,17 +52,51 @@ def layer_cache(
             dtype=dtype,
             device=device,
         )
-    if run.dtype == "int8":
-        if run.cache != "contiguous":
-            raise InputError("dtype", "int8", f"fp32, bf16 or fp16 in a {run.cache} cache")
-        return Int8Cache(run.batch, group.kv_heads, run.target, *widths, device=device)
+    shape = (run.batch, group.kv_heads, run.target, *widths)
+    behind = run.behind
+    if run.dtype in QUANTISED:
+        return QuantisedCache(*shape, dtype=run.dtype, device=device, behind=behind)
     if run.cache == "paged":
         assert table is not None
-        return PagedCache(table, run.batch, group.kv_heads, *widths, dtype=dtype, device=device)
+        return PagedCache(
+            table,
+            run.batch,
+            group.kv_heads,
+            *widths,
+            dtype=dtype,
+            device=device,
+            behind=behind,
+            prefix=run.whole_block_prefix,
+        )
     if run.cache == "concat":
         return ConcatCache(
             run.batch, group.kv_heads, run.start, *widths, dtype=dtype, device=device
         )
-    return ContiguousCache(
-        run.batch, group.kv_heads, run.target, *widths, dtype=dtype, device=device
-    )
+    if run.cache == "offload":
+        return OffloadCache(*shape, hot=run.hot, dtype=dtype, device=device)
+    return ContiguousCache(*shape, dtype=dtype, device=device, behind=behind)
+
+
+def check_cache(run: DecodeRun) -> None:
+    """Refuse, naming the field, a layout or a format that some layer group does not have."""
+    shared, ragged = run.shared_prefix, any(run.behind)
+    for group in run.groups:
+        if isinstance(group, NoCache):
+            continue
+        full = type(group) is FullAttention
+        if run.cache != "contiguous" and not full:
+            raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
+        if run.dtype in QUANTISED and not full:
+            raise InputError("dtype", run.dtype, f"fp32, bf16 or fp16 for {group.kind} layers")
+        if ragged and not full:
+            raise InputError("lengths", "ragged", f"one length for all with {group.kind} layers")
+    if run.dtype in QUANTISED and run.cache != "contiguous":
+        raise InputError("dtype", run.dtype, f"fp32, bf16 or fp16 in a {run.cache} cache")
+    if ragged and run.cache not in ("contiguous", "paged"):
+        raise InputError("lengths", "ragged", f"one length for all in a {run.cache} cache")
+    if shared and run.cache != "paged":
+        raise InputError("shared prefix", shared, f"0 in a {run.cache} cache (paged shares blocks)")
+    if run.dtype == "int4":
+        for group in run.groups:
+            if isinstance(group, FullAttention) and (group.k_width % 2 or group.v_width % 2):
+                raise InputError("head dim", group.k_width, "even for int4, two values a byte")

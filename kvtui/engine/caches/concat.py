@@ -17,6 +17,7 @@ class ConcatCache(ContiguousCache):
     """
 
     name = "concat"
+    ragged = False
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Allocate one token more and copy everything."""

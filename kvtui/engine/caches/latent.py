@@ -7,7 +7,7 @@ is stored twice (DeepSeek-V2, arXiv:2405.04434).
 import torch
 from torch import Tensor
 
-from kvtui.engine.caches.base import LayerCache, tensor_bytes
+from kvtui.engine.caches.base import LayerCache
 
 
 class LatentCache(LayerCache):
@@ -26,7 +26,7 @@ class LatentCache(LayerCache):
         device: torch.device,
     ) -> None:
         """Allocate ``capacity`` rows for each of ``batch`` sequences."""
-        super().__init__()
+        super().__init__(batch)
         self._rank = kv_lora_rank
         width = kv_lora_rank + rope_dim
         self._rows = torch.empty(batch, 1, capacity, width, dtype=dtype, device=device)
@@ -43,17 +43,12 @@ class LatentCache(LayerCache):
         self._rows.narrow(2, self.seen, 1).copy_(k)
         self.seen += 1
 
-    def views(self) -> tuple[Tensor, Tensor]:
+    def views(self, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """The filled rows as K, their latent columns as V."""
-        rows = self._rows.narrow(2, 0, self.seen)
+        rows = self._rows[sequences].narrow(2, 0, self.seen)
         return rows, rows[..., : self._rank]
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The one tensor."""
         return (self._rows,)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the filled rows, once."""
-        return tensor_bytes(self.views()[0])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kvtui.engine.caches.base import LayerCache
+from kvtui.engine.kernels.rows import Rows, contiguous_rows
 
 
 class RingCache(LayerCache):
@@ -31,7 +32,7 @@ class RingCache(LayerCache):
         device: torch.device,
     ) -> None:
         """Allocate ``sinks + window`` tokens for each of ``batch`` sequences."""
-        super().__init__()
+        super().__init__(batch)
         self._sinks, self._window = sinks, window
         size = sinks + window
         self._k = torch.empty(batch, kv_heads, size, k_width, dtype=dtype, device=device)
@@ -72,10 +73,23 @@ class RingCache(LayerCache):
         self._v.narrow(2, slot, 1).copy_(v)
         self.seen += 1
 
-    def views(self) -> tuple[Tensor, Tensor]:
+    @property
+    def _filled(self) -> int:
+        return min(self.seen, self._sinks + self._window)
+
+    def views(self, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """The filled slots; the whole buffer once it has wrapped."""
-        filled = min(self.seen, self._sinks + self._window)
-        return self._k.narrow(2, 0, filled), self._v.narrow(2, 0, filled)
+        k, v = self._k[sequences], self._v[sequences]
+        return k.narrow(2, 0, self._filled), v.narrow(2, 0, self._filled)
+
+    def rows(self) -> Rows:
+        """The buffer as it lies: at one query token the order of keys does not matter."""
+        return contiguous_rows(self._k, self._v, torch.full((self.batch,), self._filled))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the filled slots."""
+        return self._filled * self.entry_bytes
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
