@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kvtui.compare.reserving import reserving
+from kvtui.compare.reserving import reserved_bytes
 from kvtui.compare.rows import Comparison, Row
 from kvtui.sizing import budget
 from kvtui.spec import Scenario, SequenceRun, Workload
@@ -74,7 +74,7 @@ def _held(scenario: Scenario, runtime: str, tokens: int) -> int:
     workload = Workload(
         runs=(SequenceRun(tokens, own.batch),), shared_prefix=min(own.shared_prefix, tokens)
     )
-    return reserving(runtime).reserved_bytes(replace(scenario, workload=workload))
+    return reserved_bytes(replace(scenario, workload=workload), runtime)
 
 
 def _budgets(pairs: Sequence[tuple[Row, Scenario]]) -> tuple[Budget, ...]:

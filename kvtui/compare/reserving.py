@@ -1,38 +1,40 @@
 """What a runtime takes, by its name: the one place of ``compare`` that knows the runtimes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from kvtui.errors import InputError
-from kvtui.runtimes import ideal, transformers
+from kvtui.runtimes import Reservation, ideal, reservations, transformers
 from kvtui.spec import Scenario
 
-
-@dataclass(frozen=True, slots=True)
-class Reserving:
-    """How one runtime answers."""
-
-    reserved_bytes: Callable[[Scenario], int]
-    """On the fullest rank."""
-    price: Callable[[Scenario], str]
-    """Why it differs from the ideal, in words."""
-
-
-def _departures(scenario: Scenario) -> str:
-    return "; ".join(transformers.departures(scenario.model)) or "one tensor a layer, grown by copy"
-
-
-_RUNTIMES: Final = {
-    ideal.NAME: Reserving(ideal.reserved_bytes, lambda _scenario: ""),
-    transformers.NAME: Reserving(transformers.reserved_bytes, _departures),
+ALL: Final = "all"
+"""Stands for every runtime there is."""
+_ALONE: Final = {
+    ideal.NAME: ideal.reserved_bytes,
+    transformers.NAME: transformers.reserved_bytes,
 }
-RUNTIMES: Final = tuple(_RUNTIMES)
+"""Runtimes that can be asked alone: searches ask hundreds of times."""
 
 
-def reserving(name: str) -> Reserving:
-    """The runtime called ``name``."""
-    found = _RUNTIMES.get(name)
-    if found is None:
-        raise InputError("runtimes", name, "one of " + ", ".join(RUNTIMES))
-    return found
+def runtime_names(scenario: Scenario) -> tuple[str, ...]:
+    """The runtimes that answer for ``scenario``."""
+    return tuple(one.runtime for one in reservations(scenario))
+
+
+def reserved_bytes(scenario: Scenario, runtime: str) -> int:
+    """Bytes on the fullest rank."""
+    alone = _ALONE.get(runtime)
+    return _reservation(scenario, runtime).bytes if alone is None else alone(scenario)
+
+
+def departures(scenario: Scenario, runtime: str) -> str:
+    """Why ``runtime`` takes other than the ideal, in words; empty where it does not."""
+    found = _reservation(scenario, runtime)
+    return "; ".join(found.differences) or ("" if runtime == ideal.NAME else "as the ideal")
+
+
+def _reservation(scenario: Scenario, runtime: str) -> Reservation:
+    found = reservations(scenario)
+    for one in found:
+        if one.runtime == runtime:
+            return one
+    raise InputError("runtimes", runtime, "one of " + ", ".join((ALL, *runtime_names(scenario))))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kvtui import roofline
 from kvtui.compare.kinds import kind_name
-from kvtui.compare.reserving import reserving
+from kvtui.compare.reserving import departures, reserved_bytes
 from kvtui.compare.variants import Variant, Variants, standard_variants, variants
 from kvtui.sizing.budget import Verdict, budget
 from kvtui.sizing.payload import payload
@@ -104,8 +104,7 @@ def _total_bytes(scenario: Scenario) -> int:
 def _row(variant: Variant, against: int) -> Row:
     scenario = variant.scenario
     whole = payload(scenario.model, scenario.workload, scenario.storage)
-    runtime = reserving(variant.runtime)
-    held = runtime.reserved_bytes(scenario)
+    held = reserved_bytes(scenario, variant.runtime)
     room = budget(scenario, held)
     step = roofline.step(scenario)
     workload = scenario.workload
@@ -119,9 +118,11 @@ def _row(variant: Variant, against: int) -> Row:
             in_flight=workload.in_flight,
         )
         assert available is not None
-        return runtime.reserved_bytes(replace(scenario, workload=trial)) <= available
+        asked = replace(scenario, workload=trial)
+        return reserved_bytes(asked, variant.runtime) <= available
 
     prefix = workload.shared_prefix
+    why = departures(scenario, variant.runtime)
     known = available is not None
     return Row(
         name=variant.name,
@@ -141,6 +142,6 @@ def _row(variant: Variant, against: int) -> Row:
         max_context=largest(lambda n: fits(workload.batch, n, prefix)) if known else None,
         step_ms=step.floor_ms,
         tokens_per_s=step.tokens_per_s,
-        price=variant.price or runtime.price(scenario) or "as asked",
+        price="; ".join(part for part in (variant.price, why) if part) or "as asked",
         assumes=variant.assumes,
     )

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from kvtui.compare.kinds import KINDS, attends, kind_name, under_kind
-from kvtui.compare.reserving import reserving
+from kvtui.compare.reserving import ALL, departures, runtime_names
 from kvtui.dtypes import ElementFormat, element_format
 from kvtui.errors import InputError
 from kvtui.runtimes import ideal
@@ -102,11 +102,13 @@ def variants(
         scenarios: one question a model.
         kinds: attention kinds, of ``KINDS``.
         dtypes: element formats of the cache.
-        runtimes: engines whose reservation is given.
+        runtimes: engines whose reservation is given; ``all`` stands for every one.
 
     Raises:
         InputError: a name is unknown, a combination impossible, or there are too many.
     """
+    if ALL in runtimes:
+        runtimes = runtime_names(scenarios[0])
     count = len(scenarios) * max(1, len(kinds)) * max(1, len(dtypes)) * max(1, len(runtimes))
     if count > VARIANTS_MAX:
         raise InputError("variants", count, f"at most {VARIANTS_MAX} combinations")
@@ -114,7 +116,7 @@ def variants(
         if name not in KINDS:
             raise InputError("kinds", name, "one of " + ", ".join(KINDS))
     for name in runtimes:
-        reserving(name)
+        departures(scenarios[0], name)
     formats = [element_format("dtypes", name) for name in dtypes]
     found: list[Variant] = []
     refused: list[InputError] = []

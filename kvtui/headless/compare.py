@@ -1,7 +1,7 @@
 """``kvtui compare``: variants of one question as a table, a figure, Markdown, CSV or JSON."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
@@ -84,8 +84,10 @@ def _shown(comparison: Comparison, form: str) -> str:
         header = [field.name for field in fields(Row)]
         return csv_table(header, [list(asdict(row).values()) for row in comparison.rows])
     if form == "markdown":
-        rows = [(*map(str.strip, _cells(row)), _price(row)) for row in comparison.rows]
-        return markdown_table((*_HEADER, "price"), rows)
+        header, *rows = _table(comparison)
+        priced = zip(rows, comparison.rows, strict=True)
+        cells = [(*map(str.strip, row), _price(one)) for row, one in priced]
+        return markdown_table((*header, "price"), cells)
     if form == "plot":
         from kvtui.headless.compare_plot import drawn
 
@@ -108,7 +110,7 @@ def compare_json(comparison: Comparison) -> str:
 
 def compare_text(comparison: Comparison) -> str:
     """The table, and below it what each variant costs; ``>`` marks the question as asked."""
-    rows = [_cells(row) for row in comparison.rows]
+    header, *rows = _table(comparison)
     widest = max(len(row.name) for row in comparison.rows) + 4
     prices = [
         textwrap.fill(
@@ -120,7 +122,7 @@ def compare_text(comparison: Comparison) -> str:
         for row in comparison.rows
     ]
     return "\n".join(
-        (_title(comparison), "", text_table(_HEADER, rows), "", "What each costs", *prices)
+        (_title(comparison), "", text_table(header, rows), "", "What each costs", *prices)
     )
 
 
@@ -134,17 +136,26 @@ def _title(comparison: Comparison) -> str:
     )
 
 
-def _cells(row: Row) -> Sequence[str]:
-    return (
-        _marked(row),
-        format_bytes(row.bytes),
-        format_share(row.share),
-        format_bytes(row.bytes_per_token),
-        format_count(row.max_batch),
-        format_count(row.max_context),
-        format_ms(row.step_ms),
-        row.verdict or "",
-    )
+def _table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Header and rows; what is reserved on one rank only where it differs from the bytes."""
+    apart = any(row.reserved_bytes != row.bytes for row in comparison.rows)
+    named: dict[str, Callable[[Row], str]] = {
+        "variant": _marked,
+        "bytes": lambda row: format_bytes(row.bytes),
+        "share": lambda row: format_share(row.share),
+        "per token": lambda row: format_bytes(row.bytes_per_token),
+        "reserved": lambda row: format_bytes(row.reserved_bytes),
+        "max B": lambda row: format_count(row.max_batch),
+        "max T": lambda row: format_count(row.max_context),
+        "step floor": lambda row: format_ms(row.step_ms),
+        "verdict": lambda row: row.verdict or "",
+    }
+    columns = [
+        (name, *(shown(row) for row in comparison.rows))
+        for name, shown in named.items()
+        if apart or name != "reserved"
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def _marked(row: Row) -> str:

@@ -118,6 +118,19 @@ def test_named_lists_multiply() -> None:
     assert [one.asked for one in found.rows] == [True, False, False, False]
 
 
+def test_engines_side_by_side() -> None:
+    """Each engine's reservation stands beside the ideal, with why it differs."""
+    asked = scenario(Request(model="gpt-oss-20b", context="8192", batch="4", memory="80GiB"))
+    found = compared([asked], runtimes=["all"])
+    rows = {one.runtime: one for one in found.rows}
+    assert rows["ideal"].asked
+    assert not rows["transformers"].asked
+    # transformers keeps one token less of a window of 128 in 12 layers: 8 heads of 64, K and V.
+    apart = rows["ideal"].reserved_bytes - rows["transformers"].reserved_bytes
+    assert apart == 4 * 12 * 2 * 8 * 64 * 2
+    assert "one token less" in rows["transformers"].price
+
+
 def test_models_side_by_side() -> None:
     """Each model keeps its own kind: DeepSeek-V3 70,272 B a token, Llama-3.1-8B 131,072."""
     asked = [

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     group.add_argument("--models", metavar="A,B", help="models, as --model takes them")
     group.add_argument("--kinds", metavar="A,B", help="mha, gqa, mqa, mla, window, sinks")
     group.add_argument("--dtypes", metavar="A,B", help="element formats of the cache")
-    group.add_argument("--runtimes", metavar="A,B", help="what each engine would reserve")
+    group.add_argument("--runtimes", metavar="A,B", help="what each engine would reserve, or all")
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--plot", action="store_true", help="bytes over T with the budget line")
     forms.add_argument("--json", action="store_true", help="one JSON object on stdout")
