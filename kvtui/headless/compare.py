@@ -17,16 +17,6 @@ from kvtui.units import format_bytes, format_count, format_ms, format_share
 
 COMPARE_SCHEMA: Final = "kvtui.compare/1"
 FORMS: Final = ("text", "json", "csv", "markdown", "plot")
-_HEADER: Final = (
-    "variant",
-    "bytes",
-    "share",
-    "per token",
-    "max B",
-    "max T",
-    "step floor",
-    "verdict",
-)
 _WIDTH: Final = 100
 
 
@@ -81,8 +71,8 @@ def _shown(comparison: Comparison, form: str) -> str:
     if form == "json":
         return compare_json(comparison)
     if form == "csv":
-        header = [field.name for field in fields(Row)]
-        return csv_table(header, [list(asdict(row).values()) for row in comparison.rows])
+        keys = [field.name for field in fields(Row)]
+        return csv_table(keys, [list(asdict(row).values()) for row in comparison.rows])
     if form == "markdown":
         header, *rows = _table(comparison)
         priced = zip(rows, comparison.rows, strict=True)
