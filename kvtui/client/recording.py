@@ -316,6 +316,10 @@ def _sound(record: AnyRecord) -> bool:
             and 0 <= record.tokens <= _COUNT_MAX
             and record.held_kv_bytes >= 0
         )
+    if isinstance(record, Prefilled | Ended):
+        return 0 <= record.tokens <= _COUNT_MAX and record.held_kv_bytes >= 0
+    if isinstance(record, Limit):
+        return record.read_bytes_per_s > 0
     if isinstance(record, Started):
         return 1 <= record.start < record.target <= _COUNT_MAX and record.batch >= 1
     if isinstance(record, RecordingOpened | Hello):

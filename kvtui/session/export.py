@@ -64,7 +64,7 @@ def export_csv(answer: Answer | None, live: Live) -> str:
     rows = (
         (
             *(getattr(one, name) for name in Sample.__dataclass_fields__),
-            predicted_kv_bytes(run, one.tokens) if run.groups else None,
+            predicted_kv_bytes(run, one.tokens) if run.groups and one.tokens >= run.start else None,
             limit,
         )
         for one in live.samples

@@ -106,6 +106,12 @@ class Live:
         return self.phase in ("starting", "decoding", "held")
 
     @property
+    def _answered(self) -> bool:
+        """Sizing knows the shapes, and the length reached is one that this run can have."""
+        run = self.run
+        return run is not None and bool(run.groups) and not 0 < self.tokens < run.start
+
+    @property
     def layers(self) -> int:
         """Layers of the run, as asked or, where that is not known, as started."""
         if self.run is not None and self.run.groups:
@@ -121,14 +127,14 @@ class Live:
     @property
     def predicted_kv_bytes(self) -> int | None:
         """What sizing says the cache holds at the length reached; None where shapes are unknown."""
-        if self.run is None or not self.run.groups:
+        if self.run is None or not self._answered:
             return None
         return predicted_kv_bytes(self.run, self.tokens)
 
     @property
     def touched_bytes(self) -> int | None:
         """What sizing says one step moves at the length reached, weights included."""
-        if self.run is None or not self.run.groups:
+        if self.run is None or not self._answered:
             return None
         weights_bytes = self.started.weights_bytes if self.started else 0
         return step_kv_bytes(self.run, self.tokens) + weights_bytes

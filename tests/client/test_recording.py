@@ -16,6 +16,7 @@ from kvtui.records import (
     GroupShape,
     Hello,
     HostReading,
+    Limit,
     Record,
     RunAsked,
     Steps,
@@ -193,7 +194,9 @@ def test_steps_that_cannot_be_are_left_out(tmp_path: Path) -> None:
     """Records whose figures would break whoever computes with them are not handed on."""
     good = next(one for one in _steps(tmp_path) if isinstance(one, Steps))
     hello = Hello(schema=RECORDS_SCHEMA, role="worker", version="0", pid=1)
-    bad = [
+    limit = Limit(run=1, when="before", read_bytes_per_s=0.0, probe_bytes=1, threads=1)
+    bad: list[Record] = [
+        limit,
         msgspec.structs.replace(good, first_step=0),
         msgspec.structs.replace(good, last_step=2**60),
         msgspec.structs.replace(good, held_kv_bytes=-1),
@@ -205,7 +208,7 @@ def test_steps_that_cannot_be_are_left_out(tmp_path: Path) -> None:
     ]
     path = recorded(tmp_path / "bad", hello, *bad, *odd)
     found = records(path)
-    assert [one for one in found if isinstance(one, Steps)] == odd
+    assert [one for one in found if isinstance(one, Steps | Limit)] == odd
     live = Live()
     for one in found:
         live.apply(one)
