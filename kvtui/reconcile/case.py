@@ -13,6 +13,7 @@ from kvtui.reconcile.readings import Log
 from kvtui.sizing import budget, weights
 from kvtui.sizing.kinds import streams
 from kvtui.sizing.payload import Payload, payload
+from kvtui.sizing.rank import fullest_rank
 from kvtui.solve import packs, with_groups
 from kvtui.sources import presets
 from kvtui.sources.request import DetectDevice, Request, scenario
@@ -117,11 +118,15 @@ def per_token(scenario: Scenario, model: Model | None = None) -> Iterator[PerTok
 
     Args:
         scenario: the question.
-        model: some of its layers, where a pool holds only those.
+        model: some of its layers, where a pool holds only those; else those of the fullest stage.
     """
     parallel = scenario.parallel
-    model = model or scenario.model
+    model = model or fullest_rank(scenario).model
     yield _per_token(scenario, model, "")
+    if scenario.draft is not None:
+        both = one_token(scenario, model).bytes + one_token(scenario, scenario.draft).bytes
+        words = f"{both:,} B a token of {scenario.model.name} and {scenario.draft.name}"
+        yield PerToken(both, words, "the draft model's layers share the pool")
     for name in _OTHER_FORMATS:
         fmt = FORMATS[name]
         if fmt.value_bits == scenario.storage.kv.value_bits or not packs(scenario, fmt):

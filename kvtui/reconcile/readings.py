@@ -17,6 +17,9 @@ from kvtui.units import GIB, KIB, MIB
 KEPT: Final = 64
 """Readings of one name that are kept; ranks and devices repeat a line, restarts too."""
 
+ABSURD: Final = 2.0**60
+"""No figure of a machine's memory is larger; what claims to be is no figure."""
+
 _UNITS: Final = {"gib": GIB, "mib": MIB, "bytes": 1, "count": 1, "ratio": 1, "exact": 1}
 _SIZES: Final = {"b": 1, "bytes": 1, "k": KIB, "m": MIB, "g": GIB}
 _UNIT_TEXT: Final = re.compile(r"\s*(GiB|GB|MiB|MB|KiB|KB|bytes|B\b|tokens|cells|x\b)")
@@ -151,6 +154,8 @@ def _read(match: re.Match[str], line: Line, place: str, group: int) -> Iterator[
         try:
             value = float(digits) * scale
         except ValueError:
+            continue
+        if abs(value) > ABSURD:
             continue
         # Two decimals are what all of them round to; trailing zeros may be dropped ("0.4 GiB").
         decimals = max(2, len(digits.partition(".")[2]))

@@ -113,6 +113,33 @@ def test_vllm_that_will_not_start() -> None:
     assert finding(found, "estimated maximum model length").status == "explained"
 
 
+def test_a_pipeline_stage_holds_its_own_layers() -> None:
+    """Over two stages Llama-3.1-70B keeps 40 of 80 layers on a rank: 163,840 B a token."""
+    pool = 12 * GIB
+    text = (
+        "INFO [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: "
+        "model='meta-llama/Llama-3.1-70B-Instruct', dtype=torch.bfloat16, max_seq_len=8192, "
+        "tensor_parallel_size=1, pipeline_parallel_size=2\n"
+        "INFO Available KV cache memory: 12.00 GiB\n"
+        f"INFO GPU KV cache size: {pool // (16 * 163_840) * 16:,} tokens\n"
+    )
+    tokens = finding(read(text), "GPU KV cache size")
+    assert (tokens.status, tokens.assumes) == ("explained", "")
+    assert "163,840 B a token" in tokens.explanation
+
+
+def test_a_draft_model_shares_the_pool() -> None:
+    """Tokens of target and draft together fit when the draft is named, and it says so."""
+    both = start_up.LLAMA_TOKEN + 16 * 2 * 8 * 64 * 2
+    text = (
+        "INFO Available KV cache memory: 12.00 GiB\n"
+        f"INFO GPU KV cache size: {12 * GIB // (16 * both) * 16:,} tokens\n"
+    )
+    tokens = finding(read(text, model="llama-3.1-8b", draft="llama-3.2-1b"), "GPU KV cache size")
+    assert tokens.status == "explained"
+    assert tokens.assumes == "the draft model's layers share the pool"
+
+
 def test_a_cache_in_another_format_is_found_out() -> None:
     """Twice the tokens in the same memory are explained only by eight bits, and so it says."""
     text = start_up.vllm_v1().replace(

@@ -96,11 +96,11 @@ def findings(log: Log, found: Case | None) -> Iterator[Finding]:
     seen: set[tuple[float, float]] = set()
     for total in log.all("kv"):
         cells = log.beside("kv_cells", total)
-        if cells is None or (total.value, cells.value) in seen:
+        if cells is None or not cells.value or (total.value, cells.value) in seen:
             continue
         seen.add((total.value, cells.value))
         streams = log.beside("streams", total)
-        slots = cells.value * (streams.value if streams else 1)
+        slots = cells.value * max(1, streams.value if streams else 1)
         yield from _rows(log, found, total, slots, windowed=cells.value == log.value("swa_cells"))
     yield from _self_size(log, found)
     yield from _states(log, found)
@@ -187,7 +187,7 @@ def _rows(
     layers = log.beside("kv_layers", total)
     for part, gqa, words in (("k", "k_gqa", "K"), ("v", "v_gqa", "V")):
         reading = log.beside(part, total)
-        if reading is None or layers is None:
+        if reading is None or layers is None or not layers.value:
             continue
         fmt = log.text(f"{part}_type") or "f16"
         per = _from_case(found, part, fmt, windowed) or _from_log(log, gqa, fmt, layers.value)
@@ -267,7 +267,7 @@ def _states(log: Log, found: Case | None) -> Iterator[Finding]:
         cells = log.beside("rs_cells", total)
         for part, title in (("r", "convolution states"), ("s", "recurrent states")):
             reading = log.beside(part, total)
-            if reading is None or cells is None:
+            if reading is None or cells is None or not cells.value:
                 continue
             groups = () if found is None else found.scenario.model.groups
             if found is None or not any(isinstance(one, RecurrentState) for one in groups):

@@ -107,7 +107,7 @@ def _pools(log: Log, found: Case | None) -> Iterator[Finding]:
         parts = [(name, log.beside(name, slots)) for name in ("k", "v", "kv")]
         here = [(name, reading) for name, reading in parts if reading is not None]
         key = (slots.value, sum(reading.value for _, reading in here))
-        if not here or key in shown:
+        if not here or not slots.value or key in shown:
             continue
         shown.add(key)
         which, per = ("", []) if found is None else _layers_of(log, slots, found)

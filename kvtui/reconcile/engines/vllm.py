@@ -204,7 +204,7 @@ def _tokens(tokens: Reading, pool: Reading | None, found: Case | None, block: in
 
 
 def _implied(tokens: Reading, pool: Reading | None) -> str:
-    if pool is None or pool.value <= 0:
+    if pool is None or pool.value <= 0 or not tokens.value:
         return "blocks of all groups times their size"
     return f"{pool.printed} over them is {pool.value / tokens.value:,.0f} B a token on one rank"
 
@@ -229,7 +229,7 @@ def _concurrency(log: Log, block: int) -> Iterator[Finding]:
     for reading in _first_each(log.all("concurrency")):
         length = log.beside("concurrency_len", reading)
         tokens = log.value("tokens") or (log.value("blocks") or 0) * block
-        if length is None or not tokens:
+        if length is None or not length.value or not tokens:
             continue
         pages = -(-int(length.value) // block) * block
         yield settled(
