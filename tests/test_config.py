@@ -7,7 +7,7 @@ import pytest
 
 from kvtui.config import SETTINGS, config_file, default_file, settings
 from kvtui.errors import InputError, SourceError
-from kvtui.tui.bindings import LIVE_KEYS, REPLAY_KEYS, changeable_keys, check_keymap
+from kvtui.tui.bindings import LIVE_KEYS, REPLAY_KEYS, changeable_keys, check_keymap, shown_key
 
 IDS = tuple(changeable_keys())
 
@@ -130,6 +130,16 @@ def test_the_default_file_is_valid_with_and_without_its_marks(home: dict[str, st
     }
     assert found.keys == {name: key for name, (key, _) in changeable_keys().items()}
     check_keymap(found.keys)
+
+
+def test_a_key_is_shown_as_what_is_on_it() -> None:
+    """A character by itself, whichever way it was written; other keys by their name."""
+    shown = {
+        key: next(shown_key(one) for one in LIVE_KEYS.rebound({"run": key}).bindings
+                  if one.id == "run")
+        for key in ("x", "X", "!", "exclamation_mark", "space", "ctrl+r", "f5,x", "tab")
+    }  # fmt: skip
+    assert list(shown.values()) == ["x", "X", "!", "!", "space", "ctrl+r", "f5", "tab"]
 
 
 def test_one_key_has_one_action() -> None:

@@ -53,6 +53,13 @@ _HEAD_BYTES: Final = 2**20
 """How far into a file its first record is looked for: banners come before it."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
+_PACKED: Final = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+}
+"""How files begin that Python's standard library cannot unpack everywhere, or not as a stream."""
 _PIECE_BYTES: Final = 2**22
 _COUNT_MAX: Final = 2**40
 _LOOK_AHEAD: Final = 10_000
@@ -134,6 +141,9 @@ class Recording:
                 f"({RECORDS_SCHEMA!r} is read)."
             )
         kind = "binary data" if b"\0" in head else "no line of it is a record"
+        for magic, name in _PACKED.items():
+            if head.startswith(magic):
+                kind = f"{name} is not unpacked here, only gzip"
         torn = b"\n" not in head and head.lstrip().startswith(b"{")
         why = "it breaks off within its first record" if torn else kind
         raise SourceError(f"recording {self.path}: {why}; kvtui run --record FILE makes one.")

@@ -1,5 +1,6 @@
 """Every key with its id, its tooltip and its place in the help; and what the figures mean."""
 
+import contextlib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -62,6 +63,7 @@ FIGURES: Final = (
     ("kernel-bound", "The attention kernel, not memory, sets the time."),
     ("launch-bound", "Starting operators takes longer than moving their bytes."),
     ("payload … total", "Each rung holds the one above it; the gap between two has a name."),
+    ("REC", "Records go to a file too; NOT RECORDED: it is incomplete, a notice says why."),
     ("n/a", "Not reported by this device or driver; never shown as 0."),
 )
 """What the help says about figures: label and one sentence."""
@@ -182,8 +184,15 @@ def _key_name(key: str) -> str:
 
 
 def shown_key(binding: Binding) -> str:
-    """A key as it is written in the footer and the help."""
-    return binding.key_display or binding.key.split(",")[0]
+    """A key as it is written in the footer and the help: the character where there is one."""
+    if binding.key_display is not None:
+        return binding.key_display
+    key = binding.key.split(",")[0]
+    with contextlib.suppress(KeyError):
+        character = unicodedata.lookup(key.replace("_", " "))
+        if character.isprintable() and not character.isspace():
+            return character
+    return key
 
 
 def commands(keys: Keys = LIVE_KEYS) -> Iterator[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """Recordings read back, whole, torn and foreign."""
 
+import bz2
 import gzip
 from contextlib import closing
 from pathlib import Path
@@ -106,6 +107,8 @@ def test_types_of_a_later_version_and_rubbish_between_are_skipped(tmp_path: Path
         (b'{"type":"recording","schema":"kvtui.records/2","new":1}\n', "'kvtui.records/2'"),
         (b'{"type":"steps"}\n{"a":1}\n', "no line says which version made it"),
         (b"\x1f\x8b\x08\0", "the file is empty"),
+        (b"\x28\xb5\x2f\xfd\0\0more", "zstd is not unpacked here, only gzip"),
+        (bz2.compress(b"rubbish"), "bzip2 is not unpacked here, only gzip"),
         (gzip.compress(b"rubbish"), "no line of it is a record"),
         (b"\x1f\x8b rubbish that is no gzip", "the file is empty"),
         (b'{"type":"summary","schema":"kvtui.summary/1"}', "no line says which version made it"),
