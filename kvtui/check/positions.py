@@ -18,7 +18,7 @@ from kvtui.errors import InputError
 from kvtui.spec import CacheName
 
 FACTOR: Final = 4.0
-"""How far the context is stretched; enough to tell every schedule from the plain one in 8 tokens."""
+"""How far the context is stretched: enough to tell schedules apart within a prompt of 8 tokens."""
 _TRAINED: Final = 512
 """YaRN's trained context: pairs of the small heads are left alone, blended and interpolated."""
 SCHEDULES: Final[dict[str, Schedule]] = {
@@ -44,10 +44,15 @@ def prove_positions(device: torch.device) -> Iterator[Result]:
     """Both halves, for each schedule and each way to keep a rotated key."""
     for name, schedule in SCHEDULES.items():
         if schedule != UNSCALED:
-            for cache, kind in _HELD:
-                yield agreement(cache, kind, name, name, device)
+            yield from positions_under(name, name, device)
             for kind in ("gqa", "mla"):
                 yield noticed(kind, UNSCALED.name, name, device)
+
+
+def positions_under(prompt: str, steps: str, device: torch.device) -> Iterator[Result]:
+    """Each way to keep a rotated key, filled under one schedule and decoded under another."""
+    for cache, kind in _HELD:
+        yield agreement(cache, kind, prompt, steps, device)
 
 
 def agreement(

@@ -6,11 +6,14 @@ place of the largest value that layers of rounding can add up to.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import torch
 
+from kvtui.check.observed import PLAIN, Schedules, observe
 from kvtui.check.results import Result
+from kvtui.check.suspects import suspect
 from kvtui.engine.attention import dense_attention
 from kvtui.engine.caches import QUANTISED, check_cache
 from kvtui.engine.caches.codecs import HEADROOM, INT4_GROUP
@@ -66,8 +69,11 @@ KINDS: Final[dict[str, LayerGroup]] = {
 _DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def prove(device_name: str) -> Iterator[Result]:
-    """Every proof on one device, as it is had."""
+def prove(device_name: str, *, at_most_bytes: int | None = None) -> Iterator[Result]:
+    """Every proof on one device but those of positions, as it is had.
+
+    ``at_most_bytes`` bounds the tensors of the allocation proofs.
+    """
     device = resolved_device(device_name)
     kernel = _kernel(device)
     caches: tuple[CacheName, ...] = ("contiguous", "paged", "concat", "offload")
@@ -87,7 +93,7 @@ def prove(device_name: str) -> Iterator[Result]:
         for dtype in QUANTISED:
             yield quantised_error(kind, dtype, device)
     for case in capacity.CASES:
-        yield allocation(case, device_name)
+        yield allocation(case, device_name, at_most_bytes=at_most_bytes)
     for kind in ("gqa", "mla"):
         yield evidence(kind, device_name)
 
@@ -134,9 +140,17 @@ def small_run(
 
 
 def equality(
-    run: DecodeRun, kind: str, device: torch.device, compute: Compute = ONE_THREAD
+    run: DecodeRun,
+    kind: str,
+    device: torch.device,
+    compute: Compute = ONE_THREAD,
+    *,
+    schedules: Schedules = PLAIN,
 ) -> Result:
-    """Cached decoding against recomputation, at every step past a wrapped window."""
+    """Cached decoding against recomputation, at every step past a wrapped window.
+
+    A run that fails is repeated to find out which of the tutorial's suspects it was.
+    """
     try:
         check_cache(run)
     except InputError as error:
@@ -145,6 +159,7 @@ def equality(
     dtype = _DTYPES[run.dtype]
     with torch.inference_mode():
         decoder = Decoder(run, dtype, device, compute=compute)
+        decoder.reschedule(schedules[0])
         generator = torch.Generator(device=device).manual_seed(run.seed)
         x = decoder.inputs(run.batch, run.target, generator)
         x[:, : run.whole_block_prefix] = x[:1, : run.whole_block_prefix]
@@ -154,6 +169,7 @@ def equality(
             for _ in decoder.fill(x[rows, first:end], rows, first):
                 pass
         decoder.filled(run.start)
+        decoder.reschedule(schedules[1])
         behind = run.behind or (0,) * run.batch
         for position in range(run.start, run.target):
             each = [(x[row : row + 1], position - less + 1) for row, less in enumerate(behind)]
@@ -170,9 +186,23 @@ def equality(
             if difference != difference or difference / allowed > worst / (bound or 1.0):
                 worst, bound = difference, allowed
             if not difference <= allowed:
-                where = f"T = {position + 1}: {SUSPECTS}"
-                return _result(run, kind, "failed", difference, allowed, where)
+                accused = _accused(run, position + 1, device, compute, schedules)
+                return _result(run, kind, "failed", difference, allowed, accused)
     return _result(run, kind, "passed", worst, bound, "")
+
+
+def _accused(
+    run: DecodeRun, tokens: int, device: torch.device, compute: Compute, schedules: Schedules
+) -> str:
+    """Which suspect made ``run`` differ at ``tokens``, as far as trying each can tell."""
+    found = suspect(observe(run, device, compute, schedules))
+    if found is not None:
+        return str(found)
+    if run.dtype != "fp32":
+        exact = equality(replace(run, dtype="fp32"), "", device, compute, schedules=schedules)
+        if exact.status == "passed":
+            return f"dtype: equal in fp32, so it is how {run.dtype} rounds, at T = {tokens}"
+    return f"undetermined: T = {tokens}, and attention alone accuses none; {SUSPECTS}"
 
 
 def quantised_error(kind: str, dtype: str, device: torch.device) -> Result:
@@ -239,9 +269,11 @@ def half_steps(dtype: str, rows: torch.Tensor) -> torch.Tensor:
     return (largest / 254).expand_as(rows) + rounding
 
 
-def allocation(case: capacity.Case, device_name: str) -> Result:
+def allocation(
+    case: capacity.Case, device_name: str, *, at_most_bytes: int | None = None
+) -> Result:
     """The formula against a tensor that was written through, and the memory's increase."""
-    found = capacity.run(case, device_name)
+    found = capacity.run(case, device_name, at_most_bytes=at_most_bytes)
     on_cuda = resolved_device(device_name).type == "cuda"
     # CUDA's allocator is exact; a resident set counts pages and whatever else moved.
     bound = 0.0 if on_cuda else max(2**24, 0.02 * found.formula_bytes)

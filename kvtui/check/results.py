@@ -11,7 +11,12 @@ Status = Literal["passed", "failed", "skipped"]
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One proof."""
 
-    name: Literal["cached equals recomputed", "predicted equals allocated", "kernel evidence"]
+    name: Literal[
+        "cached equals recomputed",
+        "schedule change noticed",
+        "predicted equals allocated",
+        "kernel evidence",
+    ]
     cache: str
     attention: str
     dtype: str
@@ -21,7 +26,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     bound: float | None
     """What it may be at most."""
     suspect: str
-    """Where to look first when it failed; the kernel's name for evidence; why when skipped."""
+    """Which suspect it was when it failed, its word first; the kernel's name for evidence; why when
+    skipped."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

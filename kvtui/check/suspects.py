@@ -74,7 +74,7 @@ def position(one: Observed) -> str | None:
             told.append("turned by the angles of no position, so by another schedule")
         elif places != tokens:
             told.append(f"turned as at position {_spans(places)}")
-        if abs(scale - 1) > one.tolerance:
+        if scale != 1.0:
             told.append(f"scaled by {scale:.3f}, as an attention factor does")
         return f"K of {_tokens(tokens)} is {' and '.join(told)}"
     for place in range(one.q_anywhere.shape[1]):
@@ -199,10 +199,11 @@ def _turned(one: Observed, head: int, token: int) -> tuple[float, int | None] | 
     if float(apart[slot]) > one.tolerance:
         return None
     scale = float(lengths[slot].norm() / right.norm())
-    limit = one.tolerance
-    angle = float((held[slot] / scale - row).norm() / row.norm())
     # Rounding moves lengths as much as angles; turning moves angles alone.
-    if angle <= max(limit, 4 * float(apart[slot])) and abs(scale - 1) <= limit:
+    limit = max(one.tolerance, 4 * float(apart[slot]))
+    if abs(scale - 1) <= limit:
+        scale = 1.0
+    if scale == 1.0 and float((held[slot] - row).norm() / row.norm()) <= limit:
         return None
     rows = one.k_anywhere[head, token][:, one.rotated]
     off = (rows * scale - held[slot]).norm(dim=-1) / held[slot].norm()

@@ -1,17 +1,30 @@
-"""``kvtui lab`` and ``kvtui check``: commands that need torch, each in a process of its own."""
+"""``kvtui lab``, ``check`` and ``bench``: commands that need torch, each a process of its own."""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Literal
 
 from kvtui.errors import ExitCode
+from kvtui.headless import output
 
 
 def engine_command(
-    name: Literal["lab", "check"], *, device: str = "auto", as_json: bool = False
+    name: Literal["lab", "check", "bench"],
+    *,
+    device: str = "auto",
+    as_json: bool = False,
+    flags: Sequence[str] = (),
 ) -> ExitCode:
-    """Run ``kvtui.NAME`` with these flags; its stdout is this command's."""
-    arguments = [sys.executable, "-m", f"kvtui.{name}", "--device", device]
+    """Run ``kvtui.NAME`` with these ``flags``; its stdout is this command's.
+
+    A process that a signal ended has failed, with one line that says so.
+    """
+    arguments = [sys.executable, "-m", f"kvtui.{name}", "--device", device, *flags]
     if as_json:
         arguments.append("--json")
-    return ExitCode(subprocess.run(arguments, stdin=subprocess.DEVNULL, check=False).returncode)
+    status = subprocess.run(arguments, stdin=subprocess.DEVNULL, check=False).returncode
+    if status < 0:
+        output.note(f"{name} was ended by signal {-status}.")
+        return ExitCode.RUN_FAILED
+    return ExitCode(status)

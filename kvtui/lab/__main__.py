@@ -11,6 +11,7 @@ from kvtui.engine.plan import resolved_device
 from kvtui.errors import ExitCode, KvtuiError
 from kvtui.lab import capacity, reference
 from kvtui.lab.report import REPORTED, REPORTED_ON, Report, text
+from kvtui.units import parse_bytes
 
 
 def main() -> None:
@@ -18,9 +19,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="kvtui lab", description=__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--at-most", metavar="SIZE")
     options = parser.parse_args()
     try:
         device = resolved_device(options.device)
+        at_most = None if options.at_most is None else parse_bytes("at most", options.at_most)
         on_cuda = device.type == "cuda"
         report = Report(
             device=torch.cuda.get_device_name(device) if on_cuda else host.cpu_name(),
@@ -31,7 +34,9 @@ def main() -> None:
             ),
             reported=REPORTED,
             reported_on=REPORTED_ON,
-            capacity=[capacity.run(case, options.device) for case in capacity.CASES],
+            capacity=[
+                capacity.run(case, options.device, at_most_bytes=at_most) for case in capacity.CASES
+            ],
         )
     except KvtuiError as error:
         sys.stderr.write(f"kvtui: {error}\n")

@@ -3,7 +3,7 @@
 ``[L, 2, B, Hkv, T, D]`` in fp16 is allocated whole, zeroed, its first and last element read back,
 and numel x element size set against the allocator's increase (CUDA) or the resident set's (CPU).
 Before that the payload and a safety margin must be free; a case that does not fit is scaled down
-over T, and says so.
+over T, and says so, as is one that is larger than asked for.
 """
 
 import gc
@@ -14,7 +14,7 @@ import torch
 
 from kvtui.engine import memory
 from kvtui.engine.plan import resolved_device
-from kvtui.units import GIB
+from kvtui.units import GIB, format_bytes
 
 MARGIN_BYTES: Final = 4 * GIB
 """The experiment's own margin beside the payload."""
@@ -42,7 +42,7 @@ class Measured:
 
     case: Case
     tokens: int
-    """As run: less than the case's where memory did not allow it."""
+    """As run: less than the case's where memory, or what was asked for, did not allow it."""
     formula_bytes: int
     tensor_bytes: int
     """Numel x element size."""
@@ -52,17 +52,20 @@ class Measured:
     """Why nothing was allocated; empty when it was."""
 
 
-def run(case: Case, device_name: str = "auto") -> Measured:
-    """Allocate, write through, read back and release one case."""
+def run(case: Case, device_name: str = "auto", *, at_most_bytes: int | None = None) -> Measured:
+    """Allocate, write through, read back and release one case, of ``at_most_bytes``."""
     device = resolved_device(device_name)
     available = memory.available_bytes(device)
     margin = MARGIN_BYTES if device.type == "cuda" else min(MARGIN_BYTES, available // 4)
+    most = available - margin if at_most_bytes is None else min(at_most_bytes, available - margin)
     tokens = case.tokens
-    while tokens > _SMALLEST_T and _formula(case, tokens) + margin > available:
+    while tokens > _SMALLEST_T and _formula(case, tokens) > most:
         tokens //= 2
     formula = _formula(case, tokens)
     if formula + margin > available:
         return Measured(case, tokens, formula, 0, None, "payload and margin do not fit")
+    if formula > most:
+        return Measured(case, tokens, formula, 0, None, f"larger than {format_bytes(most)}")
     before = _in_use(device)
     shape = (case.layers, 2, case.batch, case.kv_heads, tokens, case.head_dim)
     tensor = torch.empty(shape, dtype=torch.float16, device=device)
