@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 
 from kvtui import __version__
 from kvtui.cli.commands import (
+    bench,
     compare,
     config,
     dashboard,
@@ -26,7 +27,18 @@ from kvtui.cli.commands import (
 )
 from kvtui.errors import ExitCode, KvtuiError
 
-_COMMANDS: Final = (size, compare, reconcile, run_loop, replay, proofs, presets, config, monitor)
+_COMMANDS: Final = (
+    size,
+    compare,
+    reconcile,
+    run_loop,
+    replay,
+    proofs,
+    bench,
+    presets,
+    config,
+    monitor,
+)
 
 
 class _Parser(argparse.ArgumentParser):
