@@ -227,6 +227,20 @@ class Gone(Record, frozen=True, kw_only=True, tag="gone"):
     """It was asked to stop."""
 
 
+class Pong(Record, frozen=True, kw_only=True, tag="pong"):
+    """A helper's answer to a ping, at once."""
+
+    ping: int
+    """The number that was asked with."""
+
+
+class LinkReading(Record, frozen=True, kw_only=True, tag="link"):
+    """How long a ping over ssh and its answer took; made by the client."""
+
+    host: str
+    round_trip_ms: float
+
+
 class RecordingOpened(Record, frozen=True, kw_only=True, tag="recording"):
     """First line of a recording; made by the recorder."""
 
@@ -356,6 +370,8 @@ AnyRecord = (
     | Evidence
     | Ended
     | Gone
+    | Pong
+    | LinkReading
     | RecordingOpened
     | RunAsked
     | GpuReading
@@ -427,7 +443,13 @@ class WatchCommand(Command, frozen=True, kw_only=True, tag="watch"):
     worker_pid: int | None
 
 
-AnyCommand = RunCommand | HoldCommand | StopCommand | WatchCommand
+class PingCommand(Command, frozen=True, kw_only=True, tag="ping"):
+    """Answer at once; who was pinged and then hears nothing takes the link for lost."""
+
+    ping: int
+
+
+AnyCommand = RunCommand | HoldCommand | StopCommand | WatchCommand | PingCommand
 
 _encoder: Final = msgspec.json.Encoder()
 _records: Final = msgspec.json.Decoder(AnyRecord)

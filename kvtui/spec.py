@@ -369,12 +369,29 @@ EndReason = Literal["target", "stopped", "oom", "nan", "refused", "lost"]
 """Why a live run ended."""
 
 Work = Literal["attention", "layer", "block"]
-CacheName = Literal["contiguous", "paged", "concat", "offload"]
+CacheName = Literal["contiguous", "paged", "concat", "offload", "expanded"]
 Backend = Literal["auto", "kernel", "torch"]
 """auto takes our kernel where there is one; the others insist."""
 DEFAULT_HOT: Final = 1024
+MLA_HEAD_WIDTH: Final = 128
+"""Unrotated K and V of a DeepSeek-V2 or V3 head."""
 KERNEL_BACKEND: Final = "CPU decode kernel"
 """How a run's backend begins where our kernel attends."""
+
+
+def expanded(group: LatentAttention) -> FullAttention:
+    """MLA as the model is written: each head's own K and V, as caches kept them before absorption.
+
+    Head widths that are not given are those of DeepSeek-V2 and V3 (arXiv:2405.04434).
+    """
+    heads = group.q_heads or 1
+    return FullAttention(
+        layers=group.layers,
+        kv_heads=heads,
+        q_heads=heads,
+        k_width=(group.nope_dim or MLA_HEAD_WIDTH) + group.rope_dim,
+        v_width=group.v_head_dim or MLA_HEAD_WIDTH,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,6 +428,16 @@ class DecodeRun:
     probe_bytes: int | None = None
     """Size of the read probe that measures the limit; None takes the rule, 0 skips it."""
     seed: int = 7
+
+    @property
+    def stored_groups(self) -> tuple[LayerGroup, ...]:
+        """What the caches keep: with ``expanded``, K and V of every head, no latent row."""
+        if self.cache != "expanded":
+            return self.groups
+        return tuple(
+            expanded(group) if isinstance(group, LatentAttention) else group
+            for group in self.groups
+        )
 
     @property
     def behind(self) -> tuple[int, ...]:

@@ -86,6 +86,8 @@ def prove(device_name: str, *, at_most_bytes: int | None = None) -> Iterator[Res
             ragged = small_run(cache, KINDS["gqa"], dtype, lengths=_RAGGED)
             yield equality(ragged, "gqa ragged", device)
     for dtype in _DTYPES:
+        yield equality(small_run("expanded", KINDS["mla"], dtype), "mla expanded", device)
+    for dtype in _DTYPES:
         shared = small_run("paged", KINDS["gqa"], dtype, shared_prefix=_PREFIX)
         yield equality(shared, "gqa prefix", device)
     yield from kernel_equalities(kernel, device)

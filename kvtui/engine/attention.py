@@ -92,7 +92,7 @@ def backend_name(
     """What the decode step asks of torch; which kernel ran is the profiler's to say."""
     whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
     if latent:
-        return "matmul pair, absorbed latent"
+        return f"matmul pair, {'MLA expanded' if cache == 'expanded' else 'absorbed latent'}"
     if quantised:
         return f"{quantised} converted to fp32 {whole}, SDPA folded"
     if cache == "paged":

@@ -15,11 +15,25 @@ from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
 from kvtui.engine.caches.offload import OffloadCache
 from kvtui.engine.caches.paged import DeviceTable
 from kvtui.engine.compute import ONE_THREAD, Compute
-from kvtui.engine.layers import GatedMlp, HeadAttention, LatentHeads, Weights, normalised
+from kvtui.engine.layers import (
+    ExpandedHeads,
+    GatedMlp,
+    HeadAttention,
+    LatentHeads,
+    Weights,
+    normalised,
+)
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
 from kvtui.engine.schedules import Schedule
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, NoCache
+from kvtui.spec import (
+    MLA_HEAD_WIDTH,
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    LayerGroup,
+    NoCache,
+)
 
 Attention = HeadAttention | LatentHeads
 
@@ -192,7 +206,8 @@ class Decoder:
         common = (self.hidden, layer_cache(group, self.run, self.dtype, self.device, self.table))
         if isinstance(group, LatentAttention):
             rotary = self._rotary(group.rope_dim)
-            return LatentHeads(group, *common, rotary, self._weights, self.run.work)
+            heads = ExpandedHeads if self.run.cache == "expanded" else LatentHeads
+            return heads(group, *common, rotary, self._weights, self.run.work)
         rotary = self._rotary(group.k_width)
         return HeadAttention(group, *common, rotary, self._weights, self.run.work)
 
@@ -218,5 +233,5 @@ def hidden_size(run: DecodeRun) -> int:
         if isinstance(group, FullAttention) and group.q_heads is not None:
             return group.q_heads * group.k_width
         if isinstance(group, LatentAttention) and group.q_heads is not None:
-            return group.q_heads * (group.v_head_dim or 128)
+            return group.q_heads * (group.v_head_dim or MLA_HEAD_WIDTH)
     return 64

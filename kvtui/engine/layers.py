@@ -18,11 +18,15 @@ from kvtui.engine.caches import LayerCache
 from kvtui.engine.compute import Compute
 from kvtui.engine.prefill import prefill_attention
 from kvtui.engine.rotary import Rotary
-from kvtui.spec import FullAttention, LatentAttention, SinksWindow, SlidingWindow, Work
+from kvtui.spec import (
+    MLA_HEAD_WIDTH,
+    FullAttention,
+    LatentAttention,
+    SinksWindow,
+    SlidingWindow,
+    Work,
+)
 
-_DEFAULT_NOPE: Final = 128
-_DEFAULT_V: Final = 128
-"""DeepSeek-V2 and V3 heads: 128 unrotated, 128 of V (arXiv:2405.04434)."""
 _MLP_FACTOR: Final = 4
 """Inner width over outer width, as in the first transformers; a spec gives no other."""
 
@@ -135,8 +139,8 @@ class LatentHeads:
         assert group.q_heads is not None
         self.cache, self._rotary = cache, rotary
         self._heads, self._rank, self._rope = group.q_heads, group.kv_lora_rank, group.rope_dim
-        nope = group.nope_dim or _DEFAULT_NOPE
-        v_width = group.v_head_dim or _DEFAULT_V
+        nope = group.nope_dim or MLA_HEAD_WIDTH
+        v_width = group.v_head_dim or MLA_HEAD_WIDTH
         self._scale = 1 / math.sqrt(nope + self._rope)
         self._in = self._out = self._up_k = self._up_v = None
         self._nope = self._rank
@@ -175,15 +179,18 @@ class LatentHeads:
 
     def recompute(self, h: Tensor) -> Tensor:
         """A whole prefix as the model is written: K and V of every head expanded, no cache."""
-        q, turned, latent, key = self._mixed(h, 0)
+        out = dense_attention(*self._expanded(h, 0), scale=self._scale)
+        return self._merged(out.to(h.dtype))
+
+    def _expanded(self, h: Tensor, first: int) -> Parts:
+        """q, K and V of every head, ``[b, Hq, n, .]``."""
+        q, turned, latent, key = self._mixed(h, first)
         k, v = latent, latent
         if self._up_k is not None and self._up_v is not None:
             k, v = latent @ self._up_k.transpose(-2, -1), latent @ self._up_v
         heads = (-1, self._heads, -1, -1)
         k = torch.cat((k.expand(heads), key.expand(heads)), dim=-1)
-        q = torch.cat((q, turned), dim=-1)
-        out = dense_attention(q, k, v.expand(heads), scale=self._scale)
-        return self._merged(out.to(h.dtype))
+        return torch.cat((q, turned), dim=-1), k, v.expand(heads)
 
     def _mixed(self, h: Tensor, first: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Unrotated and rotated q ``[b, Hq, n, .]``, latent and rotated key ``[b, 1, n, .]``."""
@@ -208,6 +215,27 @@ class LatentHeads:
     def _merged(self, out: Tensor) -> Tensor:
         merged = out.transpose(1, 2).flatten(2)
         return merged if self._out is None else merged @ self._out
+
+
+class ExpandedHeads(LatentHeads):
+    """MLA as the model is written: K and V of every head are cached, nothing is absorbed."""
+
+    def parts(self, h: Tensor, first: int, behind: Tensor | None = None) -> Parts:
+        """q and K ``[b, Hq, n, d_nope + d_rope]``, V ``[b, Hq, n, Dv]``."""
+        assert behind is None, "MLA caches hold sequences of one length"
+        return self._expanded(h, first)
+
+    def step(self, parts: Parts, compute: Compute) -> Tensor:
+        """One token per sequence: append every head's K and V, attend, project back."""
+        q, k, v = parts
+        self.cache.append(k, v)
+        return self._merged(self.cache.attend(q, scale=self._scale, compute=compute))
+
+    def fill(self, parts: Parts, rows: slice, first: int) -> Tensor:
+        """A piece of the prompt of sequences ``rows``."""
+        q, k, v = parts
+        seen = self.cache.fill(rows, first, k, v)
+        return self._merged(prefill_attention(q, *seen, first=first, scale=self._scale))
 
 
 class GatedMlp:

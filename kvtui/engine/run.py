@@ -22,6 +22,7 @@ from kvtui.engine.decoder import Decoder
 from kvtui.engine.evidence import KernelEvidence, attention_kernel
 from kvtui.engine.figures import StepFigures
 from kvtui.engine.finite import FiniteWatch
+from kvtui.engine.page_kernels import page_kernel
 from kvtui.engine.plan import (
     Need,
     check_shapes,
@@ -33,7 +34,7 @@ from kvtui.engine.plan import (
 )
 from kvtui.engine.timing import Timer, timer
 from kvtui.engine.workspace import INPUTS, piece, prompts
-from kvtui.spec import KERNEL_BACKEND, DecodeRun, EndReason
+from kvtui.spec import KERNEL_BACKEND, DecodeRun, EndReason, FullAttention
 
 if TYPE_CHECKING:  # importing it imports numba
     from kvtui.engine.kernels.cpu import CpuKernel
@@ -56,6 +57,8 @@ class Run:
         self.run = run
         self.threads = engine_threads(run, self.device)
         self._compute = Compute(self.threads)
+        self.passed_over: tuple[str, ...] = ()
+        """Kernels over pages that were tried and are not used, and why."""
         self.end: tuple[EndReason, str] = ("stopped", "Stopped before the first step.")
         self._decoder: Decoder | None = None
         self._x = torch.empty(0)
@@ -90,6 +93,8 @@ class Run:
         rows = [cache.rows() for cache in self.decoder.caches] if kernel else []
         if kernel and all(one is not None and kernel.takes(one) for one in rows):
             return f"{KERNEL_BACKEND} over {self.run.dtype}"
+        if self._compute.page_kernel:
+            return f"{self._compute.page_kernel.name} over pages"
         quantised = self.run.dtype if self.run.dtype in QUANTISED else ""
         return backend_name(
             self.device, latent=self.decoder.latent, cache=self.run.cache, quantised=quantised
@@ -99,6 +104,7 @@ class Run:
         """Make weights, caches and inputs; every page of the cache is touched once."""
         if self.device.type == "cpu":
             torch.set_num_threads(self.threads)
+        self._choose_page_kernel()
         memory.begin_peak_window(self.device)
         with torch.inference_mode():
             self._decoder = Decoder(self.run, self.dtype, self.device, compute=self._compute)
@@ -219,6 +225,30 @@ class Run:
         cold = [one for one in caches if isinstance(one, OffloadCache)]
         spent = sum(one.link_ns() for one in cold)
         return sum(one.link_bytes for one in cold) / (spent / 1e9) if spent else None
+
+    def _choose_page_kernel(self) -> None:
+        """On CUDA, for pages and ragged rows: the first kernel that answers right for the shape.
+
+        Shapes that differ between groups are left to the gathering path.
+        """
+        run = self.run
+        if self.device.type != "cuda" or not (run.cache == "paged" or run.behind):
+            return
+        shapes = {
+            (group.q_heads or 0, group.kv_heads, group.k_width, group.v_width)
+            for group in run.groups
+            if isinstance(group, FullAttention)
+        }
+        if len(shapes) != 1 or run.backend == "torch" or run.dtype in QUANTISED:
+            return
+        q_heads, kv_heads, width, v_width = shapes.pop()
+        if width != v_width:
+            return
+        page = run.block if run.cache == "paged" else run.target
+        chosen, self.passed_over = page_kernel(
+            self.device, self.dtype, page, q_heads, kv_heads, width
+        )
+        self._compute = Compute(self.threads, page_kernel=chosen)
 
     def _kernel_entries(self) -> int:
         return self._compute.kernel.entries if self._compute.kernel is not None else 0

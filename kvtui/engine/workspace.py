@@ -13,7 +13,14 @@ import torch
 from kvtui.engine.caches import QUANTISED
 from kvtui.engine.decoder import Decoder, hidden_size
 from kvtui.engine.prefill import MASK_ROWS, SCORES_BYTES
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
+from kvtui.spec import (
+    MLA_HEAD_WIDTH,
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    LayerGroup,
+    SlidingWindow,
+)
 
 _PIECE_TOKENS: Final = {"cuda": 4096, "cpu": 1024}
 """Tokens in flight during prefill, over all sequences of a piece.
@@ -74,7 +81,7 @@ def _prefill_bytes(
     if isinstance(group, LatentAttention):
         heads = group.q_heads or 1
         k_width, v_width = group.kv_lora_rank + group.rope_dim, group.kv_lora_rank
-        nope, v_head = group.nope_dim or 128, group.v_head_dim or 128
+        nope, v_head = group.nope_dim or MLA_HEAD_WIDTH, group.v_head_dim or MLA_HEAD_WIDTH
         mixed = heads * (nope + group.rope_dim) + k_width
         per_token = mixed + heads * (nope + 3 * group.rope_dim + 2 * k_width + v_width)
         per_token += 3 * k_width + heads * (v_width + 2 * v_head)
@@ -126,7 +133,7 @@ def _copied_bytes(shape: Decoder) -> int:
     A quantised prompt sees it converted to fp32, an offloaded one gathered and joined.
     """
     run = shape.run
-    if run.cache == "contiguous" and run.dtype not in QUANTISED:
+    if run.cache in ("contiguous", "expanded") and run.dtype not in QUANTISED:
         return 0
     if run.dtype in QUANTISED:
         rows = max(

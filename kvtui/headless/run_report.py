@@ -4,7 +4,7 @@ from kvtui.records import Summary
 from kvtui.session.flag_rules import Flag
 from kvtui.session.flags import regime
 from kvtui.session.ladder import Rung
-from kvtui.session.live import Live
+from kvtui.session.live import Live, ragged_sentence
 from kvtui.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -50,7 +50,9 @@ def run_report(live: Live, summary: Summary, flags: tuple[Flag, ...]) -> str:
                 f"{format_rate(summary.weight_bytes_per_s)}"
             ),
         ),
+        *_link(summary),
         ("tokens/s", format_per_s(summary.tokens_per_s)),
+        *((("lengths", sentence),) if (sentence := ragged_sentence(live)) else ()),
         ("bound", f"{word}: {sentence}"),
         ("backend", f"{summary.backend or NOT_AVAILABLE}, ran {summary.evidence or NOT_AVAILABLE}"),
         ("device", f"{summary.device or NOT_AVAILABLE}, {format_count(summary.threads)} threads"),
@@ -65,6 +67,13 @@ def run_report(live: Live, summary: Summary, flags: tuple[Flag, ...]) -> str:
     lines = [f"{name:<{_LABEL}}{text}" for name, text in rows]
     lines += [f"{'flag':<{_LABEL}}{flag.name}: {flag.sentence}" for flag in flags]
     return "\n".join(lines)
+
+
+def _link(summary: Summary) -> tuple[tuple[str, str], ...]:
+    if summary.link_bytes_per_s is None:
+        return ()
+    rate = format_rate(summary.link_bytes_per_s)
+    return (("link", f"{rate}: the cold part of the cache crosses it every step"),)
 
 
 def ladder_report(rungs: tuple[Rung, ...]) -> str:

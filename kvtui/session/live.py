@@ -24,6 +24,7 @@ from kvtui.records import (
     Hello,
     HostReading,
     Limit,
+    LinkReading,
     Notice,
     Plan,
     Prefilled,
@@ -35,6 +36,7 @@ from kvtui.records import (
 )
 from kvtui.sizing.payload import held_bytes, read_bytes_per_step, write_bytes_per_step
 from kvtui.spec import DecodeRun, Model, SequenceRun, Storage, Workload
+from kvtui.units import format_bytes
 
 Phase = Literal["idle", "starting", "decoding", "held", "ended"]
 
@@ -77,6 +79,8 @@ class Live:
     memory: EngineMemory | None = None
     gpu: GpuReading | None = None
     host: HostReading | None = None
+    link: LinkReading | None = None
+    """The way to a worker on another machine."""
     ended: Ended | None = None
     steps: int = 0
     tokens: int = 0
@@ -236,12 +240,12 @@ class Live:
 
     def begin(self, run: DecodeRun, number: int) -> None:
         """Forget the last run; what is known of device, monitor and host stays."""
-        kept = (self.device, self.worker_pid, self.gpu, self.host, self.notices)
+        kept = (self.device, self.worker_pid, self.gpu, self.host, self.link, self.notices)
         limit, revision = self.limit_after or self.limit_before, self.revision
         fresh = Live(phase="starting", run=run, number=number)
         for name in Live.__slots__:
             setattr(self, name, getattr(fresh, name))
-        self.device, self.worker_pid, self.gpu, self.host, self.notices = kept
+        self.device, self.worker_pid, self.gpu, self.host, self.link, self.notices = kept
         self.limit_before, self.revision = limit, revision + 1
 
     def snapshot(self) -> "Live":
@@ -309,6 +313,8 @@ class Live:
                     self.throttled.update(record.throttle)
             case HostReading():
                 self.host = record
+            case LinkReading():
+                self.link = record
             case _:
                 self.revision -= 1
 
@@ -389,6 +395,25 @@ def predicted_kv_bytes(run: DecodeRun, tokens: int) -> int:
     return held_bytes(_model(run), _workload(run, tokens), _storage(run))
 
 
+def ragged_sentence(live: Live) -> str | None:
+    """Mean against longest sequence, and which of them the step's bytes follow; None when even.
+
+    What the engine counted as read is set beside what either would mean.
+    """
+    run = live.run
+    if run is None or not run.behind or not live.steps:
+        return None
+    middle, moved = live.tokens - live.steps // 2, live.kv_bytes / live.steps
+    by_mean = step_kv_bytes(run, middle)
+    by_longest = step_kv_bytes(replace(run, lengths=()), middle)
+    follows = "mean" if abs(moved - by_mean) <= abs(moved - by_longest) else "longest"
+    mean = live.tokens - sum(run.behind) / run.batch
+    return (
+        f"mean {mean:,.0f}, longest {live.tokens:,} tokens: the {follows} sets what a step moves, "
+        f"{format_bytes(round(moved))}; {format_bytes(by_longest)} if all were the longest"
+    )
+
+
 def step_kv_bytes(run: DecodeRun, tokens: int) -> int:
     """What sizing says one step of ``run`` moves at ``tokens``: read once, one entry written."""
     model, workload, storage = _model(run), _workload(run, tokens), _storage(run)
@@ -398,7 +423,7 @@ def step_kv_bytes(run: DecodeRun, tokens: int) -> int:
 
 
 def _model(run: DecodeRun) -> Model:
-    return Model(name="run", groups=run.groups)
+    return Model(name="run", groups=run.stored_groups)
 
 
 def _workload(run: DecodeRun, tokens: int) -> Workload:

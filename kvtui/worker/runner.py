@@ -166,6 +166,9 @@ class Runner:
         self._stage("allocate", "Allocating weights and cache.")
         run.allocate()
         reached.allocated = True
+        if run.passed_over:
+            sentence = f"Passed over: {'; '.join(run.passed_over)}."
+            self._publisher.put(Notice(topic="backend", severity="info", sentence=sentence))
         spec, decoder = run.run, run.decoder
         self._publisher.begin(number, lambda: engine_memory(run, number))
         self._publisher.put(

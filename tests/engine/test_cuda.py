@@ -3,13 +3,23 @@
 import pytest
 import torch
 
+from kvtui.check.proofs import KINDS, equality, quantised_error, small_run
 from kvtui.engine import limits, memory
 from kvtui.engine.attention import backends, decode_attention, dense_attention
+from kvtui.engine.caches import QUANTISED
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder
+from kvtui.engine.page_kernels import page_kernel
 from kvtui.engine.prefill import prefill_attention
 from kvtui.engine.run import Run
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SinksWindow
+from kvtui.spec import (
+    CacheName,
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    LayerGroup,
+    SinksWindow,
+)
 
 pytestmark = [
     pytest.mark.cuda,
@@ -114,3 +124,50 @@ def test_the_limit_is_that_of_a_gpu() -> None:
     rate, read = limits.read_bytes_per_s(GPU, size)
     assert read >= 512 * 2**20
     assert rate > 5e10
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("kind", ["mha", "gqa", "mqa"])
+def test_an_offloaded_cache_equals_recomputation(kind: str, dtype: str) -> None:
+    """Cold chunks copied on a stream of their own are complete before they are read."""
+    assert equality(small_run("offload", KINDS[kind], dtype), kind, GPU).status == "passed"
+
+
+@pytest.mark.parametrize("cache", ["contiguous", "paged"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_ragged_batch_equals_recomputation(cache: CacheName, dtype: str) -> None:
+    """Each sequence at its own length, in both layouts that hold them."""
+    run = small_run(cache, KINDS["gqa"], dtype, lengths=(24, 17, 20))
+    assert equality(run, "gqa", GPU).status == "passed"
+
+
+@pytest.mark.parametrize("dtype", QUANTISED)
+def test_quantised_values_are_within_half_a_step(dtype: str) -> None:
+    """What the GPU rounds is bounded as on the CPU."""
+    assert quantised_error("gqa", dtype, GPU).status == "passed"
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_pages_are_read_by_a_kernel_that_was_tried(dtype: str) -> None:
+    """A 16-bit paged run of block 256 reaches its target; a kernel passed over has its reason."""
+    group = FullAttention(layers=2, q_heads=8, kv_heads=2, k_width=64, v_width=64)
+    run = Run(
+        DecodeRun(
+            groups=(group,), batch=2, start=500, target=530, dtype=dtype, device="cuda",
+            cache="paged", block=256,
+        )
+    )  # fmt: skip
+    run.allocate()
+    control = Control(lambda paused: None)
+    assert run.prefill(control) is not None
+    assert len(list(run.steps(control))) == 30
+    assert run.end[0] == "target"
+    assert "over pages" in run.backend or run.passed_over
+    run.release()
+
+
+@pytest.mark.parametrize("page", [16, 256])
+def test_a_page_kernel_is_right_or_refused(page: int) -> None:
+    """Whatever is chosen agrees with plain attention over the same pages; else it says why not."""
+    chosen, passed_over = page_kernel(GPU, torch.bfloat16, page, 8, 2, 64)
+    assert (chosen is None) == (len(passed_over) == 2)

@@ -1,5 +1,7 @@
 """Sequences of their own length, sequences that share a prefix, and a cache partly on the host."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,13 +11,16 @@ from kvtui.engine.caches.paged import PagedCache
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder, pool_blocks
 from kvtui.engine.run import Run
-from kvtui.session.live import predicted_kv_bytes, step_kv_bytes
-from kvtui.spec import CacheName, DecodeRun, FullAttention
+from kvtui.session.live import Live, predicted_kv_bytes, ragged_sentence, step_kv_bytes
+from kvtui.spec import CacheName, DecodeRun, FullAttention, LatentAttention
 
 CPU = torch.device("cpu")
 GROUP = FullAttention(layers=2, q_heads=4, kv_heads=2, k_width=8, v_width=8)
 ENTRY = 2 * 2 * (8 + 8) * 4
 """Bytes of one token of one sequence: layers, heads, K and V, fp32."""
+
+
+RAGGED = DecodeRun(groups=(GROUP,), batch=3, start=25, target=30, device="cpu")
 
 
 def finished(run: DecodeRun) -> tuple[Run, list[int]]:
@@ -152,3 +157,40 @@ def test_a_contiguous_step_allocates_nothing_that_grows_with_the_cache() -> None
         most.append(max(taken))
     assert most[0] == most[1]
     assert most[1] < 20000
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_expanded_mla_equals_recomputation(dtype: str) -> None:
+    """MLA with every head's own K and V cached gives what the absorbed form's reference gives."""
+    assert equality(small_run("expanded", KINDS["mla"], dtype), "mla", CPU).status == "passed"
+
+
+def test_expanded_mla_holds_what_every_head_needs() -> None:
+    """DeepSeek-V2's heads, 192 of K and 128 of V, against a latent row of 576: 71 times as much."""
+    group = LatentAttention(
+        layers=1, q_heads=128, kv_lora_rank=512, rope_dim=64, nope_dim=128, v_head_dim=128
+    )
+    held = []
+    for cache in ("expanded", "contiguous"):
+        run = DecodeRun(
+            groups=(group,), batch=1, start=1, target=3, hidden_size=64, device="cpu",
+            cache=cache,
+        )  # fmt: skip
+        made, _ = finished(run)
+        held.append(made.decoder.held_bytes)
+        assert held[-1] == predicted_kv_bytes(run, 3)
+    assert held == [3 * 128 * (192 + 128) * 4, 3 * 576 * 4]
+
+
+def test_the_report_says_which_length_sets_the_step() -> None:
+    """A ragged run's step moves the sum of the lengths, so its mean sets it."""
+    live = Live(run=replace(RAGGED, lengths=(30, 20, 10)))
+    live.steps, live.tokens = 1, 30
+    live.kv_bytes = (60 + 3) * ENTRY
+    sentence = ragged_sentence(live)
+    assert sentence is not None
+    assert "mean 20, longest 30" in sentence
+    assert "the mean sets" in sentence
+    live.kv_bytes = (90 + 3) * ENTRY
+    assert "the longest sets" in str(ragged_sentence(live))
+    assert ragged_sentence(Live(run=RAGGED)) is None

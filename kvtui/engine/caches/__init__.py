@@ -20,6 +20,7 @@ from kvtui.spec import (
     NoCache,
     SinksWindow,
     SlidingWindow,
+    expanded,
 )
 
 __all__ = ["QUANTISED", "LayerCache", "check_cache", "layer_cache", "tensor_bytes"]
@@ -36,6 +37,10 @@ def layer_cache(
 
     ``table`` is the block table that all paged layers of a run share.
     """
+    if isinstance(group, LatentAttention) and run.cache == "expanded":
+        heads = expanded(group)
+        shape = (run.batch, heads.kv_heads, run.target, heads.k_width, heads.v_width)
+        return ContiguousCache(*shape, dtype=dtype, device=device)
     if isinstance(group, LatentAttention):
         return LatentCache(
             run.batch, run.target, group.kv_lora_rank, group.rope_dim, dtype=dtype, device=device
@@ -84,7 +89,16 @@ def check_cache(run: DecodeRun) -> None:
         if isinstance(group, NoCache):
             continue
         full = type(group) is FullAttention
-        if run.cache != "contiguous" and not full:
+        if run.cache == "expanded":
+            if not isinstance(group, LatentAttention):
+                raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
+            if run.work == "attention":
+                raise InputError("work", run.work, "layer or block: expansion is a projection")
+            if run.dtype in QUANTISED:
+                raise InputError("dtype", run.dtype, f"fp32, bf16 or fp16 for {group.kind} layers")
+            if ragged:
+                raise InputError("lengths", "ragged", f"one length with {group.kind} layers")
+        elif run.cache != "contiguous" and not full:
             raise InputError("cache", run.cache, f"contiguous for {group.kind} layers")
         if run.dtype in QUANTISED and not full:
             raise InputError("dtype", run.dtype, f"fp32, bf16 or fp16 for {group.kind} layers")

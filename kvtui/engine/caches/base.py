@@ -17,6 +17,7 @@ from kvtui.engine.compute import ONE_THREAD, Compute
 
 if TYPE_CHECKING:
     from kvtui.engine.kernels.rows import Rows
+    from kvtui.engine.page_kernels import Pages
 
 
 def tensor_bytes(*tensors: Tensor) -> int:
@@ -79,6 +80,10 @@ class LayerCache(ABC):
         """The storage as a kernel finds its rows; None where it is no such storage."""
         return None
 
+    def pages(self) -> "Pages | None":
+        """The storage as kernels with a block table read it; None where it is no such storage."""
+        return None
+
     def attend(
         self, q: Tensor, *, scale: float | None = None, compute: Compute = ONE_THREAD
     ) -> Tensor:
@@ -87,6 +92,8 @@ class LayerCache(ABC):
             rows = self.rows()
             if rows is not None and compute.kernel.takes(rows):
                 return compute.kernel.attend(q, rows, scale=scale)
+        if compute.page_kernel is not None and (pages := self.pages()) is not None:
+            return compute.page_kernel.attend(q, pages, scale=scale)
         if self.even:
             return self.attend_alike(q, slice(None), scale, compute)
         each = [slice(one, one + 1) for one in range(self.batch)]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from kvtui.engine.caches.contiguous import ContiguousCache
+from kvtui.engine.page_kernels import Pages
 
 
 class ConcatCache(ContiguousCache):
@@ -18,6 +19,10 @@ class ConcatCache(ContiguousCache):
 
     name = "concat"
     ragged = False
+
+    def pages(self) -> Pages | None:
+        """Nothing: a page would be of another length every step."""
+        return None
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Allocate one token more and copy everything."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from kvtui.engine.caches.base import LayerCache
 from kvtui.engine.kernels.rows import Rows, contiguous_rows
+from kvtui.engine.page_kernels import Pages
 
 
 class ContiguousCache(LayerCache):
@@ -64,6 +65,16 @@ class ContiguousCache(LayerCache):
     def rows(self) -> Rows:
         """One block as long as the storage."""
         return contiguous_rows(self._k, self._v, self.lengths)
+
+    def pages(self) -> Pages | None:
+        """One page as long as the storage for each sequence."""
+        return Pages(
+            k=self._k.transpose(1, 2),
+            v=self._v.transpose(1, 2),
+            table=self._each[:, None].to(torch.int32),
+            lengths=(self.seen - self._behind).to(torch.int32),
+            longest=self.seen,
+        )
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

@@ -17,6 +17,7 @@ from kvtui.engine.attention import decode_attention, merged_attention
 from kvtui.engine.caches.base import LayerCache
 from kvtui.engine.compute import Compute
 from kvtui.engine.kernels.rows import Rows
+from kvtui.engine.page_kernels import Pages
 from kvtui.engine.pages import BlockTable
 
 _CHUNK_TOKENS: Final = 1024
@@ -122,6 +123,16 @@ class PagedCache(LayerCache):
             block=block,
             sequence_rows=0,
             head_rows=blocks * block,
+        )
+
+    def pages(self) -> Pages:
+        """The pools as they lie: heads are an inner axis for kernels, an outer one here."""
+        return Pages(
+            k=self._k.permute(1, 2, 0, 3),
+            v=self._v.permute(1, 2, 0, 3),
+            table=self._shared.ids(),
+            lengths=(self.seen - self._behind).to(torch.int32),
+            longest=self.seen,
         )
 
     def attend_alike(
