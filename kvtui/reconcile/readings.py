@@ -17,6 +17,10 @@ from kvtui.units import GIB, KIB, MIB
 KEPT: Final = 64
 """Readings of one name that are kept; ranks and devices repeat a line, restarts too."""
 
+REPEATS: Final = 48
+"""Longest run of digits, blanks or letters that a line of an engine has."""
+_REPEAT: Final = re.compile(r"(?<!\\)[+*]")
+
 ABSURD: Final = 2.0**60
 """No figure of a machine's memory is larger; what claims to be is no figure."""
 
@@ -40,8 +44,12 @@ class Pattern:
 
 
 def pattern(anchor: str, regex: str, *, telling: bool = True) -> Pattern:
-    """A pattern from its text."""
-    return Pattern(anchor, re.compile(regex), telling)
+    """A pattern from its text, in which ``+`` and ``*`` stand for at most ``REPEATS``.
+
+    Without a bound a hostile line of some ten thousand digits takes a minute to search.
+    """
+    bounded = _REPEAT.sub(lambda one: f"{{{int(one[0] == '+')},{REPEATS}}}", regex)
+    return Pattern(anchor, re.compile(bounded), telling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,17 @@ PUBLIC = {
             "maximum concurrency",
         ),
     ),
+    # vLLM issue 10517: Llama-3.1-8B-Instruct on a card of 24 GB, refused at 29,000 tokens.
+    "vllm-v0-results": (
+        Request(model="llama-3.1-8b"),
+        (
+            "model weights",
+            "memory for the cache",
+            "GPU blocks",
+            "GPU KV cache size",
+            "maximum concurrency",
+        ),
+    ),
     # A public notebook: Qwen2.5-0.5B; the 0.78 is a rounded 0.7827.
     "vllm-v0-rounded-share": (
         Request(model="qwen2.5-0.5b"),

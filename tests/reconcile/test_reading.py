@@ -4,6 +4,7 @@ import contextlib
 import io
 import random
 import re
+import time
 import tracemalloc
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import pytest
 from kvtui.errors import InputError, SourceError
 from kvtui.headless.reconcile import reconcile_text
 from kvtui.reconcile import reconciled, stream
+from kvtui.reconcile.registry import ENGINES
 from kvtui.sources.request import Request
 from tests.reconcile import start_up
 
@@ -133,6 +135,23 @@ def test_absurd_figures_do_no_harm(log: Callable[[], str], figure: str) -> None:
         with contextlib.suppress(SourceError):
             found = reconciled(io.BytesIO(broken.encode()), "here", Request())
             assert reconcile_text(found)
+
+
+def test_no_pattern_repeats_without_a_bound() -> None:
+    """Every repeat in every pattern has a bound, so that no line can make a search take minutes."""
+    for engine in ENGINES:
+        for one in engine.patterns:
+            assert not re.search(r"(?<!\\)[*+]", one.regex.pattern), one.regex.pattern
+
+
+@pytest.mark.parametrize("run", ["1", "1.", "1,", " ", "x", "llama_", "'"])
+def test_hostile_lines_are_searched_in_time(run: str) -> None:
+    """A line as long as is kept, with every anchor and one run of anything, is read at once."""
+    anchors = " ".join(one.anchor for engine in ENGINES for one in engine.patterns)
+    line = anchors + run * ((stream.LINE_MAX_BYTES - len(anchors)) // len(run))
+    started = time.process_time()
+    sentence(io.BytesIO(line.encode()))
+    assert time.process_time() - started < 5
 
 
 def test_a_settings_line_that_lies() -> None:

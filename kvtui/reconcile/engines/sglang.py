@@ -19,7 +19,7 @@ _DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float3
 _SPARE: Final = "in the spare page"
 
 PATTERNS: Final = (
-    pattern("ServerArgs(", r"model_path=(?P<model__text>'[^']*'|\"[^\"]*\")"),
+    pattern("ServerArgs(", r"model_path=(?P<model__text>'[^']{1,300}'|\"[^\"]{1,300}\")"),
     pattern("ServerArgs(", r"mem_fraction_static=(?P<mem_fraction__exact>[\d.]+)", telling=False),
     pattern("ServerArgs(", r"[ (]tp_size=(?P<tp__count>\d+)", telling=False),
     pattern("ServerArgs(", r"[ (]page_size=(?P<page__count>\d+)", telling=False),

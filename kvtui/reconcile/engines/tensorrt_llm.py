@@ -18,9 +18,12 @@ _FRACTION: Final = 0.9
 """``free_gpu_memory_fraction`` where nothing else is said."""
 
 PATTERNS: Final = (
-    pattern("TensorRT-LLM version", r"TensorRT-LLM version:? *(?P<version__text>[\w.+-]+)"),
+    pattern("TensorRT-LLM version", r"TensorRT-LLM version:? *(?P<version__text>[^\s,]+)"),
     pattern("[TensorRT-LLM]", r"(?P<mark__text>\[TensorRT-LLM\]\[\w+\])"),
-    pattern("[TRT-LLM]", r"(?P<mark__text>\[TRT-LLM\])(?:.*\bmodel='(?P<model__text>[^']+)')?"),
+    pattern(
+        "[TRT-LLM]",
+        r"(?P<mark__text>\[TRT-LLM\])(?:.{0,400}\bmodel='(?P<model__text>[^']{1,300})')?",
+    ),
     pattern("Loaded engine size", r"engine size: (?P<engine__size>[\d.]+) MiB"),
     pattern(
         "for execution context memory", r"Allocated (?P<context__size>[\d.]+) \w+ for execution"

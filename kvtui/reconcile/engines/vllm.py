@@ -23,8 +23,8 @@ _DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float3
 PATTERNS: Final = (
     pattern(
         "LLM engine (v",
-        r"LLM engine \(v(?P<version__text>[^)]+)\) with config: "
-        r"(?:.*?model=(?P<model__text>'[^']*'|\"[^\"]*\"))?",
+        r"LLM engine \(v(?P<version__text>[^)]{1,80})\) with config: "
+        r"(?:.{0,200}?model=(?P<model__text>'[^']{1,300}'|\"[^\"]{1,300}\"))?",
     ),
     pattern("LLM engine (v", r"[ ,]dtype=torch\.(?P<dtype__text>\w+)", telling=False),
     pattern("LLM engine (v", r"max_seq_len=(?P<max_len__count>\d+)", telling=False),
@@ -53,10 +53,18 @@ PATTERNS: Final = (
         r"(?P<activation__gib>[\d.]+)GiB",
     ),
     pattern("reserved for KV Cache is", r"KV Cache is (?P<rest__gib>-?[\d.]+)GiB"),
-    pattern("GPU blocks: ", r"# GPU blocks: (?P<blocks__count>\d+)"),
+    pattern(
+        "peak_torch_memory=",
+        r"total_gpu_memory=(?P<total__gib>[\d.]+)GiB .{0,60}?peak_torch_memory="
+        r"(?P<peak__gib>[\d.]+)GiB .{0,60}?non_torch_memory=(?P<non_torch__gib>-?[\d.]+)GiB "
+        r"kv_cache_size=(?P<rest__gib>-?[\d.]+)GiB gpu_memory_utilization="
+        r"(?P<utilization__ratio>[\d.]+)",
+    ),
+    pattern("GPU blocks: ", r"GPU blocks: (?P<blocks__count>\d+)"),
     pattern("# cuda blocks: ", r"# cuda blocks: (?P<blocks__count>\d+)"),
     pattern("Available KV cache memory", r"memory: (?P<pool__gib>-?[\d.]+) GiB"),
     pattern("GPU KV cache size", r"GPU KV cache size: (?P<tokens__count>[\d,]+) tokens"),
+    pattern("can be stored in KV cache", r"stored in KV cache \((?P<tokens__count>\d+)\)"),
     pattern(
         "Maximum concurrency for",
         r"for (?P<concurrency_len__count>[\d,]+) tokens per request: "
@@ -71,13 +79,13 @@ PATTERNS: Final = (
     ),
     pattern(
         "for peak activation",
-        r"usage is (?P<consumed__gib>[\d.]+) GiB for (?:weight|consumed memory).*?, "
+        r"usage is (?P<consumed__gib>[\d.]+) GiB for (?:weight|consumed memory).{0,60}?, "
         r"(?P<activation__gib>[\d.]+) GiB for peak activation",
     ),
     pattern("for non-torch memory", r"(?P<non_torch__gib>-?[\d.]+) GiB for non-torch memory"),
     pattern(
         "less than desired GPU memory utilization",
-        r"device[^(]*\((?P<free__gib>[\d.]+)/(?P<total__gib>[\d.]+) GiB\).*?utilization "
+        r"device[^(]*\((?P<free__gib>[\d.]+)/(?P<total__gib>[\d.]+) GiB\).{0,200}?utilization "
         r"\((?P<utilization__exact>[\d.]+), (?P<usable__gib>[\d.]+) GiB\)",
     ),
     pattern(
@@ -143,6 +151,10 @@ def _memory(log: Log, found: Case | None) -> Iterator[Finding]:
     pool = log.least("pool") or log.least("rest")
     if pool is None:
         return
+    peak = log.last("peak")
+    if peak is not None and total is not None and share is not None and non_torch is not None:
+        yield _of_total(pool, total, share, peak, non_torch)
+        return
     consumed = log.last("profiled_weights") or log.last("consumed")
     if usable is None or consumed is None or activation is None:
         yield measured("memory for the cache", pool, _left(log, pool, found))
@@ -155,6 +167,19 @@ def _memory(log: Log, found: Case | None) -> Iterator[Finding]:
         parts.append((-1.0, estimate, "estimated graphs"))
         plain = sum_finding("memory for the cache", pool, parts, "what is left since 0.21")
     yield plain
+
+
+def _of_total(
+    pool: Reading, total: Reading, share: Reading, peak: Reading, non_torch: Reading
+) -> Finding:
+    """The pool as 0.6 prints its terms: the peak of the profiling run holds the weights."""
+    words = (
+        f"{share.printed} × {total.printed} in all − {peak.printed} at the peak, weights included, "
+        f"− {non_torch.printed} non-torch"
+    )
+    slack = total.value * share.half + total.half + peak.half + non_torch.half
+    predicted = total.value * share.value - peak.value - non_torch.value
+    return settled("memory for the cache", pool, "bytes", [Hypothesis(predicted, words, slack)])
 
 
 def _left(log: Log, pool: Reading, found: Case | None) -> str:
