@@ -32,6 +32,11 @@ class Asked:
         self._chosen = True
         self.question.ask(self.form.request())
 
+    def anew(self, request: Request) -> None:
+        """Answer another question: nothing that was typed remains."""
+        self.form.base, self.form.typed = request, {}
+        self.again()
+
     def run(self) -> DecodeRun:
         """The run of the question on screen.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
@@ -26,6 +27,8 @@ from kvtui.tui.replay_timeline import Timeline
 
 _HEAD_RECORDS: Final = 2000
 """Records before the first step, among which the question is looked for."""
+_QUESTION_S: Final = 0.5
+"""How often it is looked whether another run has begun."""
 _STANDING: Final = ("PAUSED", "END")
 
 
@@ -47,7 +50,10 @@ class ReplayApp(KvtuiApp):
         self._against: Against | None = None
         if against is not None:
             self._against = Against(against.path.name, Timeline(against))
-        self._recorded = recorded_question(recording)
+        self._head = head = recording_head(recording)
+        self._recorded = recorded_request(head.asked, head.device, head.limit)
+        self._question_of = head.asked.command.run if head.asked is not None else 0
+        """The run whose question is on the screen."""
         super().__init__(
             self._recorded or Request(),
             RunOptions(),
@@ -84,6 +90,7 @@ class ReplayApp(KvtuiApp):
         The dashboard's own handler runs as well: Textual calls that of every class.
         """
         self.call_after_refresh(self.dashboard.show_run)
+        self.set_interval(_QUESTION_S, self.follow_question)
         if self._against is not None:
             self.run_worker(self._against.timeline.build())
         if self._recorded is None:
@@ -93,6 +100,20 @@ class ReplayApp(KvtuiApp):
                 severity="warning",
                 markup=False,
             )
+
+    def follow_question(self) -> None:
+        """Ask what was asked of the run that is shown; what was typed meanwhile goes."""
+        number = self.live.number
+        asked = self.replay.timeline.asked.get(number)
+        if number == self._question_of or asked is None:
+            return
+        self._question_of = number
+        device = self.live.device or self._head.device
+        limit = self.live.limit_before or self._head.limit
+        request = recorded_request(asked, device, limit)
+        if request is not None:
+            self.asked.anew(request)
+            self.dashboard.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is being replayed is recorded already."""
@@ -127,22 +148,29 @@ class ReplayApp(KvtuiApp):
         self.replay.pace.shift(by)
 
 
-def recorded_question(recording: Recording) -> Request | None:
-    """The question of the first run, on the machine that ran it; None where it cannot be told."""
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a recording says before its first step."""
+
     asked: RunAsked | None = None
     device: EngineDevice | None = None
     limit: Limit | None = None
+
+
+def recording_head(recording: Recording) -> Head:
+    """The question of the first run, and the machine that ran it."""
+    head = Head()
     for record in islice(recording.read(), _HEAD_RECORDS):
         match record:
-            case RunAsked():
-                asked = asked or record
+            case RunAsked() if head.asked is None:
+                head = replace(head, asked=record)
             case EngineDevice():
-                device = record
+                head = replace(head, device=record)
             case Limit():
-                limit = record
+                head = replace(head, limit=record)
             case Steps():
                 break
-    return recorded_request(asked, device, limit)
+    return head
 
 
 def replay(

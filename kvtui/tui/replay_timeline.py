@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Final
 
 from kvtui.client.recording import Mark, Recording
+from kvtui.records import RunAsked
 from kvtui.session.live import Live
 
 _STOPS: Final = 96
@@ -39,6 +40,8 @@ class Timeline:
         self.reached_ms = 0.0
         self.share = 0.0
         """Of the file that was read."""
+        self.asked: dict[int, RunAsked] = {}
+        """The question of each run."""
         self.complete = False
         self.progressed = asyncio.Event()
         """Set when more is covered."""
@@ -50,6 +53,8 @@ class Timeline:
         next_stop = distance
         slice_ends_s = self._clock() + _SLICE_S
         for record in reader:
+            if isinstance(record, RunAsked):
+                self.asked[record.command.run] = record
             self.end.apply(record)
             self.reached_ms = reader.at_ms
             if reader.offset >= next_stop:

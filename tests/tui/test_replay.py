@@ -157,12 +157,16 @@ def two_runs(tmp_path: Path) -> Path:
 
 
 async def test_several_runs_follow_each_other(two_runs: Path) -> None:
-    """A session of two runs shows the second one after the first."""
+    """A session of two runs shows the second one after the first, each with its own question."""
     with closing(Recording(two_runs)) as recording:
         app = ReplayApp(recording)
         async with app.run_test(size=(120, 36)) as pilot:
             await pilot.press("end")
             await settle(pilot, lambda: "live: run 2" in str(app.dashboard.live_panel.border_title))
+            await settle(pilot, lambda: app.form.request().context == "4146")
+            await pilot.press("home")
+            await settle(pilot, lambda: app.form.request().context == "4196")
+            assert "20.0 GiB" in text(app, PayloadPanel), "the memory of the recorded machine"
 
 
 @pytest.mark.parametrize("size", SIZES)
