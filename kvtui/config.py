@@ -104,11 +104,20 @@ SETTINGS: Final = (
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 
+def user_folder(environment: Mapping[str, str]) -> Path:
+    """The user's own folder for settings and presets; it need not exist.
+
+    By the XDG base directory specification, which ignores a path that is not absolute.
+    """
+    base = Path(environment.get("XDG_CONFIG_HOME", ""))
+    home = environment.get("HOME")
+    folder = base if base.is_absolute() else (Path(home) if home else Path.home()) / ".config"
+    return folder / "kvtui"
+
+
 def config_file(environment: Mapping[str, str]) -> Path:
     """Where the user's file lives; it need not exist."""
-    base = environment.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base else Path(environment.get("HOME") or Path.home()) / ".config"
-    return folder / "kvtui" / "config.toml"
+    return user_folder(environment) / "config.toml"
 
 
 def settings(

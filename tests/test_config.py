@@ -25,11 +25,11 @@ def written(home: dict[str, str], text: str) -> Path:
 
 
 def test_it_lives_where_the_xdg_rules_say() -> None:
-    """XDG_CONFIG_HOME, or ~/.config where it is not set."""
+    """XDG_CONFIG_HOME, or ~/.config where it is not set or not absolute."""
     assert config_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/kvtui/config.toml")
-    assert config_file({"HOME": "/h", "XDG_CONFIG_HOME": ""}) == Path(
-        "/h/.config/kvtui/config.toml"
-    )
+    for relative in ("", "x/y"):
+        found = config_file({"HOME": "/h", "XDG_CONFIG_HOME": relative})
+        assert found == Path("/h/.config/kvtui/config.toml")
 
 
 def test_without_a_file_the_defaults_hold(home: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kvtui import config
 from kvtui.errors import InputError, SourceError
 from kvtui.sources.text_file import read_text
 from kvtui.spec import Device
@@ -39,8 +40,7 @@ def shipped_folder() -> Path:
 
 def user_folder() -> Path:
     """The folder of the user's own presets; it need not exist."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else Path.home() / ".config") / "kvtui"
+    return config.user_folder(os.environ)
 
 
 def model_names() -> list[str]:
