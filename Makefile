@@ -13,7 +13,7 @@ ifeq ($(SYSTEM_TORCH),1)
 VENV_FLAGS := --system-site-packages
 endif
 
-.PHONY: run test format screenshots watching-cost replay-cost clean
+.PHONY: run test format screenshots watching-cost replay-cost gpu-checks clean
 
 run: $(VENV)/.engine
 	@$(BIN)/python -m kvtui $(ARGS)
@@ -37,6 +37,10 @@ watching-cost: $(VENV)/.test
 
 replay-cost: $(VENV)/.test
 	@$(BIN)/python -m tests.tui.replay_cost
+
+# On a GPU box, at most eight minutes: tests marked cuda, proofs, bench; JSON and logs into OUT.
+gpu-checks: $(VENV)/.test
+	@$(BIN)/python -m tests.bench.gpu_checks "$(OUT)"
 
 clean:
 	rm -rf $(VENV)

@@ -4,6 +4,7 @@ What a case needs is allocated when it begins and gone before the next begins.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -17,6 +18,7 @@ from kvtui.bench.race import first_line, raced
 from kvtui.bench.results import Left, Limit, Report, Row
 from kvtui.bench.rows import Around, Taken, row
 from kvtui.engine import limits, memory
+from kvtui.engine.attention import backends
 from kvtui.engine.kernels.compilation import Compilation
 from kvtui.engine.plan import resolved_device
 from kvtui.errors import InputError, KvtuiError
@@ -75,6 +77,8 @@ class Course:
         """All cases in turn; ``keep`` gets what is known after each."""
         if self.device.type == "cpu":
             torch.set_num_threads(self._threads)
+        else:
+            torch.cuda.set_device(self.device)
         watch = Watch(self.device)
         try:
             self._say("limit")
@@ -89,7 +93,8 @@ class Course:
             for case in self._asked.cases:
                 last = self._case(case, setup, watch, last)
                 if case is self._asked.cases[-1]:
-                    copy_last = probe.copy_bytes_per_s()
+                    with suppress(RuntimeError):  # a device that has failed; its cases say why
+                        copy_last = probe.copy_bytes_per_s()
                 found = Limit(
                     before=first,
                     after=last,
@@ -146,6 +151,8 @@ class Course:
             self._skipped.append(Left(case=case.name, backend="", reason=reason))
         except (RuntimeError, KvtuiError) as error:
             self._failed.append(Left(case=case.name, backend="", reason=first_line(error)))
+        with suppress(RuntimeError):
+            memory.release(self.device)
         around = Around(before, after)
         for group in taken:
             others = {one.candidate.name: one for one in group}
@@ -156,7 +163,7 @@ class Course:
         """Race the groups; one is gone before the next is made."""
         groups = case.groups(setup)
         while True:
-            with torch.inference_mode():
+            with torch.inference_mode(), backends(self.device):
                 group = next(groups, None)
             if group is None:
                 return

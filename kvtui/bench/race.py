@@ -1,4 +1,4 @@
-"""One group: each candidate's output checked, its kernel named, then all timed in turn.
+"""One group: each candidate's output checked, all timed in turn, then their kernels named.
 
 A candidate that fails or whose output is wrong leaves the race with its reason; the others go on.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from kvtui.bench.case import Candidate, Group
-from kvtui.bench.launches import launches
+from kvtui.bench.launches import Launches, launches
 from kvtui.bench.machine import Watch
 from kvtui.bench.measure import timed
 from kvtui.bench.reference import Compared, compared
@@ -29,7 +29,7 @@ class Raced:
 def raced(case: str, group: Group, device: torch.device, seconds: float, watch: Watch) -> Raced:
     """Check and time ``group``; nothing of what it returns holds a tensor."""
     found = Raced()
-    fit: list[tuple[Candidate, Compared | None, str | None]] = []
+    fit: list[tuple[Candidate, Compared | None]] = []
     with torch.inference_mode(), backends(device):
         for one in group.candidates:
             try:
@@ -37,16 +37,19 @@ def raced(case: str, group: Group, device: torch.device, seconds: float, watch: 
                 if verdict is not None and not verdict.right:
                     found.failed.append(Left(case=case, backend=one.name, reason=_wrong(verdict)))
                     continue
-                fit.append((one, verdict, _kernel(one, device)))
+                fit.append((one, verdict))
+            except torch.OutOfMemoryError:
+                raise
             except RuntimeError as error:
                 found.failed.append(Left(case=case, backend=one.name, reason=first_line(error)))
         if not fit:
             return found
-        still = replace(group, candidates=tuple(one for one, _, _ in fit))
+        still = replace(group, candidates=tuple(one for one, _ in fit))
         samples = timed(still, device, seconds)
         gpu = watch.reading()
-        for (one, verdict, kernel), each in zip(fit, samples, strict=True):
-            launched = launches(one.sweep, device)
+        for (one, verdict), each in zip(fit, samples, strict=True):
+            # Asked last: a profiler that has run once slows every launch after it.
+            kernel, launched = _seen(one, device)
             found.taken.append(Taken(case, _emptied(one), each, verdict, kernel, launched, gpu))
     return found
 
@@ -64,15 +67,22 @@ def _wrong(verdict: Compared) -> str:
     )
 
 
+def _seen(one: Candidate, device: torch.device) -> tuple[str | None, Launches | None]:
+    """What ran, and how much of it; nothing where the profiler may not look."""
+    try:
+        return _kernel(one, device), launches(one.sweep, device)
+    except RuntimeError:
+        return None, None
+
+
 def _kernel(one: Candidate, device: torch.device) -> str | None:
-    """What ran in one layer, or in one sweep where no layer can be had alone."""
+    """The kernel of one layer's attention."""
     if one.kernel is not None:
         return one.kernel()
-    check = one.check
-    if check is None:
+    if one.check is None:
         return None
-    found = attention_kernel(check.output, device).kernel
-    check.truth()  # takes back what the output appended
+    found = attention_kernel(one.check.output, device).kernel
+    one.check.truth()  # takes back what the output appended
     return found
 
 

@@ -44,6 +44,25 @@ def test_every_candidate_gives_what_dense_attention_gives(case: Case, dtype: str
                     assert verdict.right, (one.name, verdict)
 
 
+@pytest.mark.parametrize("name", ["tp-slice", "paged", "quant", "mla"])
+def test_what_a_gpu_gets_is_right_as_well(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The candidates that only a GPU gets give what dense attention gives, in 16 bits."""
+    monkeypatch.setattr(Setup, "on_cuda", True)
+    (case,) = chosen(name)
+    with torch.inference_mode():
+        made = [
+            one for group in groups(case, small_setup(dtype="bf16")) for one in group.candidates
+        ]
+        for one in made:
+            assert one.check is not None
+            verdict = compared(one.check)
+            assert verdict.right, (one.name, verdict)
+    if name == "mla":
+        assert {one.name for one in made} == {"absorbed-16", "absorbed-128"}
+    if name == "quant":
+        assert "fp8" in {one.name for one in made}
+
+
 @pytest.mark.parametrize("name", ["gqa-long", "tp-slice", "paged", "quant", "kernel"])
 def test_the_cpu_kernel_is_raced_where_there_is_one(name: str) -> None:
     """With numba the kernel is a candidate, right, and named by its own counter."""

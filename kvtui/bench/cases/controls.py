@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import torch
+from torch import Tensor
 
 from kvtui.bench.case import Candidate, Check, Group, Setup
 from kvtui.bench.cases.dense import GQA, full_caches, sized
@@ -68,17 +69,21 @@ def graph(setup: Setup) -> Iterator[Group]:
     eager = stepped(
         setup, "eager", shape, full_caches(setup, shape, setup.dtype), dtype=setup.dtype
     )
-    replayed = stepped(
-        setup,
-        "graph",
-        shape,
-        full_caches(setup, shape, setup.dtype),
-        dtype=setup.dtype,
-        against=("eager",),
-    )
-    yield Group(
-        (eager, replace(replayed, sweep=_captured(replayed.sweep, setup.device), graph=True))
-    )
+    caches = full_caches(setup, shape, setup.dtype)
+    whole = stepped(setup, "graph", shape, caches, dtype=setup.dtype, against=("eager",))
+    replay, out = _captured(whole.sweep, setup.device)
+    assert whole.check is not None
+
+    def replayed() -> Tensor:
+        replay()
+        return out
+
+    def truth() -> tuple[Tensor, Tensor]:
+        k, v = caches[-1].tensors
+        return k[:, :, : shape.tokens], v[:, :, : shape.tokens]
+
+    check = replace(whole.check, output=replayed, truth=truth)
+    yield Group((eager, replace(whole, sweep=replay, check=check, graph=True)))
 
 
 def instrumentation(setup: Setup) -> Iterator[Group]:
@@ -156,8 +161,10 @@ def instrumentation(setup: Setup) -> Iterator[Group]:
     )
 
 
-def _captured(sweep: Callable[[], object], device: torch.device) -> Callable[[], object]:
-    """``sweep`` as a CUDA graph; its tensors and its length stay what they are."""
+def _captured(
+    sweep: Callable[[], object], device: torch.device
+) -> tuple[Callable[[], object], Tensor]:
+    """``sweep`` as a CUDA graph and where its output lies; tensors and length stay as they are."""
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(side):
@@ -166,5 +173,6 @@ def _captured(sweep: Callable[[], object], device: torch.device) -> Callable[[],
     torch.cuda.current_stream(device).wait_stream(side)
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        sweep()
-    return captured.replay
+        out = sweep()
+    assert isinstance(out, Tensor)
+    return captured.replay, out
