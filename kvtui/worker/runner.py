@@ -4,6 +4,7 @@ Nothing a run does ends the process: the next command finds it ready. Tensors ar
 runs, and whatever was measured until a failure is kept in the last record.
 """
 
+import gc
 import sys
 import traceback
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ class Runner:
             kernel = self._compilation.load(run.threads)
             if kernel is not None:
                 self._kernels[run.threads] = kernel
+            # What a compiler leaves behind would be searched whenever a run is freed.
+            gc.freeze()
         if run.threads in self._kernels:
             run.use(self._kernels[run.threads])
             return

@@ -3,10 +3,12 @@
 Commands are read before torch is there, so that the end of stdin is noticed at any time.
 """
 
+import gc
 import os
 import queue
+import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kvtui.engine.control import Control
@@ -14,6 +16,8 @@ from kvtui.records import (
     Held,
     HoldCommand,
     Notice,
+    PingCommand,
+    Pong,
     RecordError,
     RunCommand,
     Stage,
@@ -24,6 +28,9 @@ from kvtui.worker.publisher import Publisher
 
 _GRACE_S: Final = 0.2
 """How long a step may still take after stdin has ended; then the process leaves regardless."""
+_SILENCE_S: Final = 60.0
+"""Who pings does so every few seconds. A link that is cut without a word leaves stdin open, and the
+device's memory taken, for as long as TCP is patient: a quarter of an hour."""
 _NO_ENGINE: Final = 3
 """Exit status where torch cannot be imported."""
 _STDIN: Final = 0
@@ -39,6 +46,8 @@ class Server:
         self._open: list[Control] = []
         """Of runs not ended yet: the present one first, then those that wait."""
         self._lock = threading.Lock()
+        self._patience_s: float | None = None
+        """How long stdin may be silent; None where nobody pings."""
 
     def serve(self) -> int:
         """Run commands until stdin ends; the exit status."""
@@ -51,6 +60,7 @@ class Server:
             self._publisher.put(Notice(topic="worker", severity="error", sentence=sentence))
             self._publisher.close(_GRACE_S)
             return _NO_ENGINE
+        gc.freeze()  # torch's modules stay; no collection need look at them again
         runner = Runner(self._publisher)
         while (item := self._commands.get()) is not None:
             command, control = item
@@ -62,7 +72,7 @@ class Server:
 
     def _read(self) -> None:
         """Take commands in; at the end of stdin stop the run and, if need be, the process."""
-        for line in _lines(_STDIN):
+        for line in _lines(_STDIN, lambda: self._patience_s):
             try:
                 self._take(line)
             except RecordError as error:
@@ -88,6 +98,9 @@ class Server:
                 self._hold(paused=paused)
             case StopCommand():
                 self._stop_all()
+            case PingCommand(ping=number):
+                self._patience_s = _SILENCE_S
+                self._publisher.put(Pong(ping=number))
             case other:
                 sentence = f"Ignored: {type(other).__name__} is for another helper."
                 self._publisher.put(Notice(topic="command", severity="warning", sentence=sentence))
@@ -109,9 +122,14 @@ class Server:
                 control.stop()
 
 
-def _lines(descriptor: int) -> Iterator[bytes]:
-    """Lines as they come; no buffer object whose lock an exiting interpreter would wait for."""
+def _lines(descriptor: int, patience_s: Callable[[], float | None]) -> Iterator[bytes]:
+    """Lines as they come, until the end or a silence longer than ``patience_s`` says.
+
+    No buffer object is used, whose lock an exiting interpreter would wait for.
+    """
     pending = b""
-    while chunk := os.read(descriptor, 65536):
+    while select.select([descriptor], [], [], patience_s())[0]:
+        if not (chunk := os.read(descriptor, 65536)):
+            return
         *lines, pending = (pending + chunk).split(b"\n")
         yield from (line for line in lines if line.strip())

@@ -44,7 +44,7 @@ class CpuKernel:
     @property
     def name(self) -> str:
         """What is run, for evidence."""
-        return f"kvtui cpu_decode ({max_lanes() * 32}-bit vectors, {HINTS[self.hint]})"
+        return f"kvtui cpu_decode attention ({max_lanes() * 32}-bit vectors, {HINTS[self.hint]})"
 
     def takes(self, rows: Rows) -> bool:
         """Whether it attends over these: equal widths in multiples of 8, on the CPU."""
