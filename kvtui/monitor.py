@@ -25,6 +25,8 @@ from kvtui.records import (
     Hello,
     HostReading,
     Notice,
+    PingCommand,
+    Pong,
     Record,
     RecordError,
     WatchCommand,
@@ -70,15 +72,19 @@ class Monitor:
         """The first record."""
         self.put(Hello(schema=RECORDS_SCHEMA, role="monitor", version=__version__, pid=os.getpid()))
 
-    def take(self, line: bytes) -> None:
-        """Carry one command out: which device and which worker to follow."""
+    def take(self, line: bytes) -> bool:
+        """Carry one command out; True when a reading is due because something else is followed."""
         try:
             command = decode_command(line)
         except RecordError as error:
             self.put(Notice(topic="command", severity="error", sentence=f"Ignored: {error}"))
-            return
-        if isinstance(command, WatchCommand):
+            return False
+        if isinstance(command, PingCommand):
+            self.put(Pong(ping=command.ping))
+        elif isinstance(command, WatchCommand):
             self._uuid, self._worker_pid = command.uuid, command.worker_pid
+            return True
+        return False
 
     def read(self) -> None:
         """One reading of the followed device (the first by default) and of the host."""
@@ -185,8 +191,8 @@ def serve(monitor: Monitor, interval_s: float, commands: int) -> None:
             return
         *lines, pending = (pending + chunk).split(b"\n")
         for line in filter(bytes.strip, lines):
-            monitor.take(line)
-            schedule.hurry(monotonic())
+            if monitor.take(line):
+                schedule.hurry(monotonic())
 
 
 def main() -> None:

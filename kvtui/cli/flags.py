@@ -92,7 +92,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--cache",
         default="contiguous",
         metavar="KIND",
-        help="contiguous, paged, concat or offload",
+        help="contiguous, paged, concat, offload or expanded (MLA)",
     )
     group.add_argument("--hot", metavar="N", help="tokens --cache offload keeps on the device")
     group.add_argument(
@@ -116,6 +116,15 @@ def add_record(parser: argparse.ArgumentParser) -> None:
     """Where records go as well."""
     parser.add_argument(
         "--record", metavar="FILE", help="write every record to FILE, compressed if it ends in .gz"
+    )
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Where the helper processes run."""
+    group = parser.add_argument_group("another machine")
+    group.add_argument("--host", metavar="NAME", help="run there over ssh, as ssh NAME reaches it")
+    group.add_argument(
+        "--host-python", metavar="PATH", help="the Python there that has kvtui (python3)"
     )
 
 
@@ -178,7 +187,7 @@ def run_options(options: argparse.Namespace) -> "RunOptions":
 
     for name, allowed in (
         ("work", ("attention", "layer", "block")),
-        ("cache", ("contiguous", "paged", "concat", "offload")),
+        ("cache", ("contiguous", "paged", "concat", "offload", "expanded")),
         ("backend", ("auto", "kernel", "torch")),
     ):
         if getattr(options, name) not in allowed:
@@ -206,6 +215,37 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def remote(options: argparse.Namespace) -> "RemoteHost | None":
+    """The other machine; None for this one. Raises ``InputError`` for a name that is none."""
+    if options.host is None:
+        if options.host_python is not None:
+            raise InputError("host python", options.host_python, "given together with --host")
+        return None
+    from kvtui.client.ssh import RemoteHost
+
+    given = options.host_python
+    return RemoteHost(options.host) if given is None else RemoteHost(options.host, given)
+
+
+def helpers(options: argparse.Namespace) -> "Helpers":
+    """Where worker and monitor come from."""
+    from kvtui.client.local import LOCAL
+    from kvtui.client.ssh import helpers_on
+
+    found = remote(options)
+    return LOCAL if found is None else helpers_on(found)
+
+
+def detect_on(options: argparse.Namespace) -> "DetectDevice":
+    """What ``--gpu auto`` and ``--gpu host`` stand for on the machine that was chosen."""
+    found = remote(options)
+    if found is None:
+        return detect
+    from kvtui.machine import FarMachine
+
+    return FarMachine(found).detect
+
+
 def detect(name: str) -> "Device":
     """What ``--gpu auto`` and ``--gpu host`` stand for."""
     from kvtui.machine import detect as detect_device
@@ -214,7 +254,9 @@ def detect(name: str) -> "Device":
 
 
 if TYPE_CHECKING:  # importing them would cost every command
+    from kvtui.client.local import Helpers
+    from kvtui.client.ssh import RemoteHost
     from kvtui.config import Settings
     from kvtui.session.runs import RunOptions
-    from kvtui.sources.request import Request
+    from kvtui.sources.request import DetectDevice, Request
     from kvtui.spec import Device

@@ -8,8 +8,6 @@ import signal
 from collections.abc import Sequence
 from typing import Final
 
-from kvtui.records import Role
-
 _MEANINGS: Final = {
     signal.SIGKILL: "often the kernel's out-of-memory killer",
     signal.SIGSEGV: "a crash in native code, such as a driver or a kernel",
@@ -22,11 +20,11 @@ _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b"
 _WIDTH: Final = 300
 
 
-def why_gone(role: Role, status: int | None, words: str) -> str:
+def why_gone(who: str, status: int | None, words: str) -> str:
     """Why the helper ended unasked.
 
     Args:
-        role: which helper.
+        who: which helper, such as ``worker`` or ``worker on gpu-box``.
         status: its exit status; negative is a signal, None means that it does not end.
         words: what it said last (``last_words``), or "".
     """
@@ -35,20 +33,20 @@ def why_gone(role: Role, status: int | None, words: str) -> str:
         module = missing[1].split(".")[0]
         install = _DISTRIBUTIONS.get(module, module)
         return (
-            f"The {role} cannot run (status {status}): its Python has no module {missing[1]}; "
+            f"The {who} cannot run (status {status}): its Python has no module {missing[1]}; "
             f"install {install} there."
         )
-    reason = _reason(role, status)
+    reason = _reason(who, status)
     words = words.strip()[:_WIDTH]
     if not words:
         return f"{reason}."
     return f"{reason}: {words}" + ("" if words.endswith((".", "!", "?")) else ".")
 
 
-def why_not_started(role: Role, command: Sequence[str], error: OSError) -> str:
+def why_not_started(who: str, command: Sequence[str], error: OSError) -> str:
     """Why the operating system did not start the helper at all."""
     what = error.strerror or str(error)
-    return f"The {role} cannot be started: {command[0]}: {what}."
+    return f"The {who} cannot be started: {command[0]}: {what}."
 
 
 def last_words(lines: Sequence[str]) -> str:
@@ -61,15 +59,15 @@ def last_words(lines: Sequence[str]) -> str:
     return (flush or spoken or [""])[-1].strip()
 
 
-def _reason(role: Role, status: int | None) -> str:
+def _reason(who: str, status: int | None) -> str:
     if status is None:
-        return f"The {role} does not end, even when it is killed; it waits inside the kernel"
+        return f"The {who} does not end, even when it is killed; it waits inside the kernel"
     if status < 0 or status == 128 + signal.SIGTERM:
         number = -status if status < 0 else signal.SIGTERM
         meaning = _MEANINGS.get(signal.Signals(number)) if number in _SIGNALS else None
         name = signal.Signals(number).name if number in _SIGNALS else f"signal {number}"
-        return f"The {role} was killed by {name}" + (f"; {meaning}" if meaning else "")
-    return f"The {role} ended with status {status}"
+        return f"The {who} was killed by {name}" + (f"; {meaning}" if meaning else "")
+    return f"The {who} ended with status {status}"
 
 
 _SIGNALS: Final = frozenset(int(one) for one in signal.Signals)

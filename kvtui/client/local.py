@@ -1,12 +1,13 @@
-"""Helper processes on this machine as sources of records.
+"""Helper processes as sources of records, as they are on this machine.
 
 What they say before their hello is skipped, what they say last is one ``Gone`` that names the
-cause. How they are ended stands in ``child``.
+cause. How they are ended stands in ``child``; what is different over a link, in ``ssh``.
 """
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +32,30 @@ _EXIT_S: Final = 1.0
 """How long a helper that closed its stdout may take to end by itself."""
 
 
+Start = Callable[[], Awaitable[Source]]
+"""Starts a helper. Never raises: what cannot be started is a source that says why."""
+Explain = Callable[[int | None, str, Sequence[str]], str]
+"""Exit status, the helper's own last error, its last lines on stderr -> why it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """Where the two helper processes come from."""
+
+    worker: Start
+    monitor: Start
+    place: str = ""
+    """The machine they run on; "" is this one."""
+
+
 class LocalHelper:
     """One child process; a ``Source``."""
 
-    def __init__(self, role: Role, child: Child) -> None:
-        """Follow ``child``."""
+    def __init__(self, role: Role, child: Child, explain: Explain | None = None) -> None:
+        """Follow ``child``; ``explain`` says why it is gone where a status does not."""
         self._role: Role = role
         self._child = child
+        self._explain = explain or self._why_gone
         self._asked_to_stop = False
         self._own_words = ""
         """The last error, where it was about the helper itself."""
@@ -100,9 +118,11 @@ class LocalHelper:
         else:
             # A signal comes from outside: what the helper said before is not its cause.
             own = self._own_words if status is not None and status > 0 else ""
-            words = own or last_words(self._child.tail.lines())
-            sentence = why_gone(self._role, status, words)
+            sentence = self._explain(status, own, self._child.tail.lines())
         return Gone(role=self._role, sentence=sentence, exit_status=status, expected=expected)
+
+    def _why_gone(self, status: int | None, own: str, lines: Sequence[str]) -> str:
+        return why_gone(self._role, status, own or last_words(lines))
 
 
 class NotStarted:
@@ -143,9 +163,13 @@ async def start_worker() -> Source:
     return await _started("worker")
 
 
-async def start_monitor() -> Source:
+async def start_monitor(arguments: Sequence[str] = ()) -> Source:
     """The NVML and host readings, or what says why there are none."""
-    return await _started("monitor")
+    return await _started("monitor", arguments)
+
+
+LOCAL: Final = Helpers(start_worker, start_monitor)
+"""Both on this machine."""
 
 
 def helper_command(role: Role) -> tuple[str, ...]:
@@ -165,11 +189,12 @@ def helper_environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*given, str(root)])}
 
 
-async def _started(role: Role) -> Source:
+async def _started(role: Role, arguments: Sequence[str] = ()) -> Source:
+    command = (*helper_command(role), *arguments)
     try:
-        return await start_helper(role)
+        return LocalHelper(role, await start_child(command, helper_environment()))
     except OSError as error:
-        return NotStarted(role, why_not_started(role, helper_command(role), error))
+        return NotStarted(role, why_not_started(role, command, error))
 
 
 def _record(line: bytes) -> AnyRecord | None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from kvtui.client.local import start_monitor, start_worker
+from kvtui.client.device_lock import DeviceLock, device_name
+from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.logbook import log_record
 from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
@@ -70,11 +71,14 @@ def run_live(
     as_json: bool = False,
     record: str | None = None,
     detect: DetectDevice | None = None,
+    helpers: Helpers = LOCAL,
 ) -> ExitCode:
     """Run what ``request`` describes, or the demonstration, and report it."""
     request, options = demonstrated(request, options)
     run = decode_run(scenario(request, detect=detect), options)
-    outcome = live_outcome(run, fields=request.given(), record=record, as_json=as_json)
+    outcome = live_outcome(
+        run, fields=request.given(), record=record, as_json=as_json, helpers=helpers
+    )
     if not as_json:
         output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
         output.data("\nwhere the bytes went")
@@ -90,6 +94,7 @@ def live_outcome(
     fields: dict[str, str] | None = None,
     record: str | None = None,
     as_json: bool = False,
+    helpers: Helpers = LOCAL,
 ) -> Outcome:
     """Run; print nothing but progress, and each record ``as_json``.
 
@@ -104,7 +109,7 @@ def live_outcome(
             output.data(encode(seen).decode().rstrip("\n"))
 
     with recording or contextlib.nullcontext():
-        return asyncio.run(_Job(run, publish, fields or {}).run())
+        return asyncio.run(_Job(run, publish, fields or {}, helpers).run())
 
 
 def demonstrated(request: Request, options: RunOptions) -> tuple[Request, RunOptions]:
@@ -155,10 +160,12 @@ class _Job:
     publish: Callable[[AnyRecord], None]
     fields: dict[str, str]
     """The question as typed, for whoever replays it."""
+    helpers: Helpers
     live: Live = field(default_factory=Live)
     interrupted: ExitCode | None = None
     worker: Source | None = None
     monitor: Source | None = None
+    lock: DeviceLock = field(default_factory=DeviceLock)
 
     async def run(self) -> Outcome:
         """Start both helpers, run, stop them."""
@@ -168,11 +175,14 @@ class _Job:
             (signal.SIGTERM, ExitCode.TERMINATED),
         ):
             loop.add_signal_handler(signum, self._interrupt, code)
+        device = device_name(self.wanted.device, self.helpers.place)
+        if (holder := self.lock.take(device)) is not None:
+            output.note(f"{device} is in use by {holder}; the figures of both will suffer.")
         command: RunCommand = run_command(_NUMBER, self.wanted)
         self._take(RunAsked(command=command, fields=self.fields))
-        self.monitor = await start_monitor()
+        self.monitor = await self.helpers.monitor()
         watching = asyncio.create_task(self._watch(self.monitor))
-        self.worker = await start_worker()
+        self.worker = await self.helpers.worker()
         await self.worker.send(command)
         try:
             async for seen in self.worker.records():
@@ -185,6 +195,7 @@ class _Job:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+            self.lock.release()
             output.progress("")
         found = summary(self.live)
         self.publish(found)
@@ -215,10 +226,15 @@ class _Job:
                     f"T {seen.tokens:,} of {self.wanted.target:,}  "
                     f"cache {format_bytes(seen.held_kv_bytes)}  step "
                     f"{format_ms(self.live.recent.step_ms if self.live.recent else None)}  "
-                    f"{format_rate(self.live.achieved_bytes_per_s)}"
+                    f"{format_rate(self.live.achieved_bytes_per_s)}{self._link()}"
                 )
             case Notice(severity="error"):
                 output.note(seen.sentence)
+
+    def _link(self) -> str:
+        """How far away the worker is, where it is not here."""
+        link = self.live.link
+        return "" if link is None else f"  {link.host} {format_ms(link.round_trip_ms)} away"
 
     def _interrupt(self, code: ExitCode) -> None:
         self.interrupted = code

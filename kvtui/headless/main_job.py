@@ -6,6 +6,7 @@ go (the ladder). One line on stderr says why there is no screen.
 
 from dataclasses import replace
 
+from kvtui.client.local import LOCAL, Helpers
 from kvtui.errors import ExitCode, InputError
 from kvtui.headless import output
 from kvtui.headless.live import demonstrated, live_outcome
@@ -27,6 +28,7 @@ def main_job(
     why: str,
     detect: DetectDevice,
     record: str | None = None,
+    helpers: Helpers = LOCAL,
 ) -> ExitCode:
     """Size, run shortly, and account for the bytes; the run goes to ``record`` as well."""
     output.note(f"{why}, so this is the report instead of the dashboard (kvtui --help).")
@@ -44,7 +46,7 @@ def main_job(
     except InputError as error:
         output.data(f"No live run of this question: {error}")
         return ExitCode.DONE
-    outcome = live_outcome(run, fields=request.given(), record=record)
+    outcome = live_outcome(run, fields=request.given(), record=record, helpers=helpers)
     output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
     output.data("\nWHERE DID THE BYTES GO\n")
     output.data(ladder_report(ladder(outcome.live)))

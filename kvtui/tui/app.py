@@ -16,6 +16,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
+from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
 from kvtui.errors import ExitCode, InputError, KvtuiError
@@ -31,7 +32,7 @@ from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.exporting import SUFFIXES, write_new
 from kvtui.tui.opening import Asked
-from kvtui.tui.palette import ORANGE
+from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.panels.live import LivePanel
@@ -85,12 +86,13 @@ class KvtuiApp(App[int]):
 
     def status(self) -> tuple[tuple[str, str], ...]:
         """Words for the header about where records come from and go."""
+        words = [(word, f"bold {BLUE}") for word in self.room.link_words()]
         recorder = self.room.recorder
-        if recorder is None:
-            return ()
-        if recorder.failure is not None:
-            return ((" NOT RECORDED ", f"bold reverse {ORANGE}"),)
-        return (("REC", f"bold {ORANGE}"),)
+        if recorder is not None and recorder.failure is not None:
+            words.append((" NOT RECORDED ", f"bold reverse {ORANGE}"))
+        elif recorder is not None:
+            words.append(("REC", f"bold {ORANGE}"))
+        return tuple(words)
 
     def get_default_screen(self) -> Screen[Any]:
         """The dashboard lies under everything else."""
@@ -160,6 +162,31 @@ class KvtuiApp(App[int]):
 
         self.push_screen(PickerScreen(kind, lists.names(kind)), take)
 
+    def action_compare(self) -> None:
+        """The question of the last good answer, under other kinds, formats and engines."""
+        from kvtui.tui.screens.comparison import ComparisonScreen
+
+        if self.question.scenario is not None:
+            self.push_screen(ComparisonScreen(self.question.scenario))
+
+    def action_move(self) -> None:
+        """Type what the first move that fits would; the first at all where none does."""
+        levers = self.question.answer.levers if self.question.answer is not None else []
+        chosen = next((one for one in levers if one.fits), levers[0] if levers else None)
+        if chosen is None:
+            self.tell("There is no move to make.")
+            return
+        self.asked.move(chosen.fields)
+        self.ask()
+        self.tell(f"{chosen.change}: {chosen.price}. u takes it back.")
+
+    def action_undo(self) -> None:
+        """Type what stood before the last move."""
+        if self.asked.undo():
+            self.ask()
+        else:
+            self.tell("No move to take back.")
+
     def action_step(self, change: str) -> None:
         """Halve, double, raise or lower the focused number."""
         self.dashboard.inputs.step(change)
@@ -176,10 +203,9 @@ class KvtuiApp(App[int]):
         self.dashboard.show_run()
         try:
             wanted = self.asked.run()
+            await self.room.run(wanted, self.form.request().given())
         except KvtuiError as error:
             panel.refused = f"Not run: {error}"
-        else:
-            await self.room.run(wanted, self.form.request().given())
         panel.renew_plots = True
         self.dashboard.draw()
 
@@ -307,6 +333,7 @@ def run(
     detect: DetectDevice | None = None,
     settings: Settings,
     record: Path | None = None,
+    helpers: Helpers = LOCAL,
 ) -> int:
     """Show the dashboard until it is left; the exit status. All of it goes to ``record`` too.
 
@@ -314,7 +341,13 @@ def run(
         InputError: a theme or key cannot be used, or the first question cannot be asked.
         SourceError: ``record`` cannot be opened.
     """
-    app = KvtuiApp(request, options, detect=detect, settings=settings)
+    app = KvtuiApp(
+        request,
+        options,
+        detect=detect,
+        room=lambda live: EngineRoom(live, helpers),
+        settings=settings,
+    )
     with contextlib.nullcontext() if record is None else Recorder(record) as app.recorder_wanted:
         return shown(app, settings)
 

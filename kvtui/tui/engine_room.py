@@ -5,9 +5,10 @@ Records are applied to ``Live`` as they come; nothing is posted to the screen, w
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
-from kvtui.client.local import start_monitor, start_worker
+from kvtui.client.device_lock import DeviceBusyError, DeviceLock, device_name
+from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.logbook import log_record
 from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
@@ -18,7 +19,6 @@ from kvtui.records import (
     EngineDevice,
     Gone,
     HoldCommand,
-    Notice,
     RunAsked,
     RunCommand,
     StopCommand,
@@ -27,27 +27,25 @@ from kvtui.records import (
 )
 from kvtui.session.live import Live
 from kvtui.spec import DecodeRun
-
-Start = Callable[[], Awaitable[Source]]
+from kvtui.units import format_ms
 
 
 class EngineRoom:
     """Owns at most one worker and one monitor."""
 
-    def __init__(
-        self,
-        live: Live,
-        *,
-        start_worker: Start = start_worker,
-        start_monitor: Start = start_monitor,
-    ) -> None:
-        """Feed ``live``; sources come from the two starters."""
+    def __init__(self, live: Live, helpers: Helpers = LOCAL) -> None:
+        """Feed ``live`` from ``helpers``."""
         self._live = live
-        self._start_worker, self._start_monitor = start_worker, start_monitor
+        self._helpers = helpers
         self._worker: Source | None = None
         self._monitor: Source | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._worker_task: asyncio.Task[None] | None = None
         self._number = 0
+        self._lock = DeviceLock()
+        self._monitor_lost = False
+        self._told = ""
+        """Who holds the device, once that was said."""
         self._spool = Spool()
         self.recorder: Recorder | None = None
         """Where records go as well, while they are recorded."""
@@ -56,13 +54,18 @@ class EngineRoom:
 
     async def watch(self) -> None:
         """Start the monitor and follow it."""
-        try:
-            self._monitor = await self._start_monitor()
-        except OSError as error:
-            sentence = f"The monitor cannot be started: {error}."
-            self._take(Notice(topic="monitor", severity="warning", sentence=sentence))
-            return
+        self._monitor_lost = False
+        self._monitor = await self._helpers.monitor()
         self._follow(self._monitor)
+
+    def link_words(self) -> tuple[str, ...]:
+        """The other machine and how long the way there and back takes; none for this one."""
+        place, link = self._helpers.place, self._live.link
+        if not place:
+            return ()
+        if self._monitor is None and link is not None:
+            return (f"{place} LINK LOST",)
+        return (place if link is None else f"{place} {format_ms(link.round_trip_ms)}",)
 
     def record(self, recorder: Recorder) -> None:
         """From now on write to ``recorder`` too, the present run from its beginning."""
@@ -82,25 +85,23 @@ class EngineRoom:
                 self.say(recorder.failure)
 
     async def run(self, wanted: DecodeRun, fields: Mapping[str, str] | None = None) -> None:
-        """Start a run, and the worker if there is none; ``fields`` are the question as typed."""
+        """Start a run, and the worker if none takes it; ``fields`` are the question as typed.
+
+        Raises:
+            DeviceBusyError: another kvtui runs on the device; asking again runs all the same.
+        """
+        self._claim(device_name(wanted.device, self._helpers.place))
         self._number += 1
         command: RunCommand = run_command(self._number, wanted)
         self._take(RunAsked(command=command, fields=dict(fields or {})))
-        if self._worker is None or not await self._worker.send(command):
-            try:
-                self._worker = await self._start_worker()
-            except OSError as error:
-                self._take(
-                    Gone(
-                        role="worker",
-                        sentence=f"The worker cannot be started: {error}.",
-                        exit_status=None,
-                        expected=False,
-                    )
-                )
-                return
-            self._follow(self._worker)
-            await self._worker.send(command)
+        if self._worker is not None and await self._worker.send(command):
+            return
+        await self._drop_worker()
+        if self._monitor_lost:
+            await self.watch()
+        worker = self._worker = await self._helpers.worker()
+        self._worker_task = self._follow(worker)
+        await worker.send(command)
 
     async def end(self) -> None:
         """Stop the run at its next step."""
@@ -121,6 +122,7 @@ class EngineRoom:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._lock.release()
 
     def kill_now(self) -> None:
         """End everything at once, from wherever."""
@@ -131,6 +133,8 @@ class EngineRoom:
     def _take(self, record: AnyRecord) -> None:
         """Everything that is known goes through here."""
         self._live.apply(record)
+        if not self._live.running:
+            self._lock.release()
         log_record(record)
         self._spool.add(record)
         if self.recorder is not None and self.recorder.failure is None:
@@ -141,10 +145,27 @@ class EngineRoom:
         if recorder.failure is not None:
             self.say(recorder.failure)
 
-    def _follow(self, source: Source) -> None:
+    def _claim(self, device: str) -> None:
+        """Hold ``device`` for a run; whom it is taken from is said once, before."""
+        holder = self._lock.take(device)
+        told, self._told = self._told, holder or ""
+        if holder is not None and holder != told:
+            raise DeviceBusyError(f"{device} is in use by {holder}; r again runs anyway.")
+
+    async def _drop_worker(self) -> None:
+        """End a worker that takes no commands; what it still says is of no run any more."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        if self._worker_task is not None:
+            self._worker_task.cancel()
+        await worker.stop()
+
+    def _follow(self, source: Source) -> asyncio.Task[None]:
         task = asyncio.create_task(self._apply_all(source))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _apply_all(self, source: Source) -> None:
         async for record in source.records():
@@ -154,3 +175,5 @@ class EngineRoom:
                 await self._monitor.send(watch)
             if isinstance(record, Gone) and source is self._worker:
                 self._worker = None
+            elif isinstance(record, Gone) and source is self._monitor:
+                self._monitor, self._monitor_lost = None, True

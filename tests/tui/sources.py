@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from kvtui.client.local import Helpers
 from kvtui.history import LogHistogram
 from kvtui.records import (
     AnyRecord,
@@ -72,7 +73,7 @@ class HandRoom:
         async def monitor() -> HandSource:
             return self.monitor
 
-        return EngineRoom(live, start_worker=worker, start_monitor=monitor)
+        return EngineRoom(live, Helpers(worker, monitor))
 
 
 RoomMaker = Callable[[Live], EngineRoom]

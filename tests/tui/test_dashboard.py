@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from kvtui.client.local import Helpers, NotStarted
 from kvtui.client.source import Source
 from kvtui.config import settings
 from kvtui.errors import InputError
@@ -622,11 +623,12 @@ async def test_a_worker_that_cannot_start_is_said_in_place() -> None:
     class NoRoom(HandRoom):
         def __call__(self, live: Live) -> EngineRoom:
             async def refuse() -> Source:
-                raise OSError("Resource temporarily unavailable")
+                return NotStarted("worker", "The worker cannot be started: no processes left.")
 
-            room = super().__call__(live)
-            room._start_worker = refuse
-            return room
+            async def monitor() -> Source:
+                return self.monitor
+
+            return EngineRoom(live, Helpers(refuse, monitor))
 
     app = dashboard(NoRoom())
     async with app.run_test(size=(120, 36)) as pilot:

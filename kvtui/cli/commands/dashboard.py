@@ -12,6 +12,7 @@ from kvtui.errors import ExitCode
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare its flags on the parser of ``kvtui`` itself."""
     flags.add_screen(parser)
+    flags.add_host(parser)
     flags.add_record(parser)
     flags.add_shape(parser)
     flags.add_run(parser)
@@ -29,7 +30,8 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
             flags.run_options(options),
             settings=flags.screen_settings(options),
             record=None if options.record is None else Path(options.record),
-            detect=flags.detect,
+            detect=flags.detect_on(options),
+            helpers=flags.helpers(options),
         )
     from kvtui.headless.main_job import main_job
 
@@ -38,7 +40,8 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
         flags.request(options),
         flags.run_options(options),
         why=why,
-        detect=flags.detect,
+        detect=flags.detect_on(options),
+        helpers=flags.helpers(options),
         record=options.record,
     )
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+from kvtui.cli import flags
 from kvtui.cli.commands import Commands
 from kvtui.errors import ExitCode
 
@@ -11,6 +12,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("monitor", help="NVML and host readings", allow_abbrev=False)
     parser.add_argument("--once", action="store_true", help="one reading of every device")
     parser.add_argument("--interval", metavar="SECONDS", help="between readings (1)")
+    flags.add_host(parser)
     parser.set_defaults(carry_out=carry_out)
 
 
@@ -18,4 +20,4 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
     """Print readings until told to stop, or one."""
     from kvtui.headless.monitor import monitor
 
-    return monitor(once=options.once, interval=options.interval)
+    return monitor(once=options.once, interval=options.interval, host=flags.remote(options))

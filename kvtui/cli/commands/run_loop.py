@@ -18,6 +18,7 @@ def add(commands: Commands) -> None:
     flags.add_shape(parser)
     flags.add_run(parser)
     parser.add_argument("--json", action="store_true", help="one record a line, last the summary")
+    flags.add_host(parser)
     flags.add_record(parser)
     flags.add_log(parser)
     parser.set_defaults(carry_out=carry_out)
@@ -33,5 +34,6 @@ def carry_out(options: argparse.Namespace) -> ExitCode:
         flags.run_options(options),
         as_json=options.json,
         record=options.record,
-        detect=flags.detect,
+        detect=flags.detect_on(options),
+        helpers=flags.helpers(options),
     )
