@@ -47,9 +47,8 @@ class ReplayApp(KvtuiApp):
     ) -> None:
         """Ask the question that was recorded, and play what came of it over ``against``."""
         self._recording = recording
+        self._other = against
         self._against: Against | None = None
-        if against is not None:
-            self._against = Against(against.path.name, Timeline(against))
         self._head = head = recording_head(recording)
         self._recorded = recorded_request(head.asked, head.device, head.limit)
         self._question_of = head.asked.command.run if head.asked is not None else 0
@@ -68,8 +67,10 @@ class ReplayApp(KvtuiApp):
 
     def live_panel(self, live: Live, wanted: Callable[[], DecodeRun]) -> LivePanel:
         """With a second recording, one that shows both."""
-        if self._against is None:
+        if self._other is None:
             return super().live_panel(live, wanted)
+        name, timeline = self._other.path.name, Timeline(self._other)
+        self._against = Against(name, timeline, self.replay.timeline)
         return OverlaidLivePanel(live, wanted, self._against)
 
     @property

@@ -33,10 +33,16 @@ _VALUE: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """The other recording."""
+    """The other recording, and how far the one that plays goes."""
 
     name: str
     timeline: Timeline
+    own: Timeline
+
+    @property
+    def reached(self) -> int:
+        """The longest cache of a sequence in either recording."""
+        return max(self.timeline.end.tokens, self.own.end.tokens)
 
 
 class OverlaidLivePanel(LivePanel):
@@ -66,7 +72,7 @@ def overlay(
     else:
         found = _ratios(live, against, width) if height >= _RATIO_ROWS else []
     samples, others = list(live.samples), list(other.samples)
-    low, high = _span(run, other.run)
+    low, high = _span(run, other.run, against.reached)
     plot_width = max(4, width - _AXIS)
     rows = height - len(found) - 2
     both = rows >= _TWO_PLOTS
@@ -132,10 +138,10 @@ def _legend(against: Against, glyphs: Glyphs) -> Text:
     return line.append(f"  {words}", DIM)
 
 
-def _span(run: DecodeRun, other: DecodeRun | None) -> tuple[int, int]:
-    if other is None:
-        return run.start, run.target
-    return min(run.start, other.start), max(run.target, other.target)
+def _span(run: DecodeRun, other: DecodeRun | None, reached: int) -> tuple[int, int]:
+    """From the shorter start to where either recording ends; targets never reached are left out."""
+    low = run.start if other is None else min(run.start, other.start)
+    return low, max(low + 1, reached)
 
 
 def _plot(

@@ -142,3 +142,19 @@ async def test_a_run_is_exported_while_it_goes_on(present_folder: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) == 3
     assert lines[-1].startswith("20,4116,")
+
+
+async def test_the_dialogs_keep_to_ascii(
+    present_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Export, help and picker have ASCII borders where the panels have them."""
+    monkeypatch.setenv("KVTUI_ASCII", "1")
+    app = dashboard(HandRoom(), TUTORIAL)
+    async with app.run_test(size=(120, 36)) as pilot:
+        for key in ("e", "question_mark", "p"):
+            await pilot.press(key)
+            await settle(pilot, lambda: len(app.screen_stack) == 2)
+            await pilot.pause()
+            assert not set("╭╮╰╯│─") & set(screen_text(app))
+            await pilot.press("escape")
+            await settle(pilot, lambda: len(app.screen_stack) == 1)

@@ -261,6 +261,7 @@ async def test_two_recordings_share_one_plot(recording: Recording, against: Reco
     app = ReplayApp(recording, against=against)
     async with app.run_test(size=(200, 60)) as pilot:
         await pilot.press("end")
+        await settle(pilot, lambda: "TARGET" in text(app, LivePanel))
         await settle(pilot, lambda: "against other[b].jsonl  L 8" in text(app, LivePanel))
         shown = text(app, LivePanel)
         assert "T 4,096" in shown

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from kvtui.tui.palette import BLUE
+from kvtui.tui.palette import ASCII, BLUE, glyphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class ExportScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Walk the list at once."""
+        self.set_class(glyphs() is ASCII, "ascii")
         self.query_one(OptionList).focus()
 
     @on(OptionList.OptionSelected)

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from kvtui.tui.bindings import EDITING, FIGURES, LIVE_KEYS, Keys, shown_key
-from kvtui.tui.palette import BLUE, DIM
+from kvtui.tui.palette import ASCII, BLUE, DIM, glyphs
 
 
 class HelpScreen(ModalScreen[None]):
@@ -25,6 +25,10 @@ class HelpScreen(ModalScreen[None]):
         """Explain ``keys``."""
         super().__init__()
         self._keys = keys
+
+    def on_mount(self) -> None:
+        """Borders of the kind that the panels have."""
+        self.set_class(glyphs() is ASCII, "ascii")
 
     def compose(self) -> ComposeResult:
         """A scrolling page."""

@@ -10,6 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from kvtui.tui.palette import ASCII, glyphs
+
 
 class PickerScreen(ModalScreen[str | None]):
     """Gives the chosen name, or None."""
@@ -33,6 +35,7 @@ class PickerScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Type at once."""
+        self.set_class(glyphs() is ASCII, "ascii")
         self.query_one(Input).focus()
 
     @on(Input.Changed)
