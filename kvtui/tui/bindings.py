@@ -23,6 +23,11 @@ BINDINGS: Final = [
     Binding("2", "show('live')", "live", id="live", tooltip="The live run"),
     Binding("3", "show('memory')", "memory", id="memory",
             tooltip="Where the bytes went; again for the device"),
+    Binding("c,4", "compare", "compare", id="compare",
+            tooltip="The same question under other kinds, formats and engines, and bytes over T"),
+    Binding("m", "move", "move", id="move",
+            tooltip="Make the move that is shown first; again for the next"),
+    Binding("u", "undo", "undo", id="undo", tooltip="Take the last move back"),
     Binding("p", "pick('models')", "model", id="preset", tooltip="Choose a model preset"),
     Binding("g", "pick('devices')", "gpu", id="device", tooltip="Choose the device to plan for"),
     Binding("[", "step('halve')", "halve", id="halve", tooltip="Halve the focused number"),
@@ -45,11 +50,11 @@ BINDINGS: Final = [
             tooltip="Stop everything and leave"),
 ]  # fmt: skip
 
-_FOOTER: Final = ("run", "hold", "pause", "record", "export", "preset", "device", "theme", "zoom",
-                 "help", "palette", "quit")  # fmt: skip
+_FOOTER: Final = ("run", "hold", "pause", "compare", "move", "record", "export", "preset",
+                 "device", "theme", "zoom", "help", "palette", "quit")  # fmt: skip
 """Keys named at the foot of the screen, by id, in the order shown."""
-_FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "pause", "palette",
-                       "export", "record", "zoom", "theme")  # fmt: skip
+_FOOTER_FIRST: Final = ("run", "help", "quit", "hold", "preset", "device", "compare", "pause",
+                       "palette", "export", "record", "move", "zoom", "theme")  # fmt: skip
 """The same keys in the order in which they get room."""
 
 FIGURES: Final = (

@@ -4,6 +4,7 @@ Without a shape from outside the question is the demonstration on this machine, 
 by the clock. Nothing is started here.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kvtui.session.question import Question
@@ -22,6 +23,8 @@ class Asked:
         """Ask ``request``; an empty one asks for the demonstration."""
         self._options = options
         self._chosen = bool(request.given())
+        self._before: list[tuple[Request, dict[str, str]]] = []
+        """The form before each move made by one key."""
         demonstration = Request(workload=DEMONSTRATION, gpu="host")
         self.form = Form(base=request if self._chosen else demonstration)
         self.question = Question(detect=detect)
@@ -36,6 +39,19 @@ class Asked:
         """Answer another question: nothing that was typed remains."""
         self.form.base, self.form.typed = request, {}
         self.again()
+
+    def move(self, fields: Mapping[str, str]) -> None:
+        """Type ``fields`` over what stands there, and remember what did."""
+        self._before.append((self.form.base, dict(self.form.typed)))
+        for name, text in fields.items():
+            self.form.set(name, text)
+
+    def undo(self) -> bool:
+        """Take the last move back; False where there is none."""
+        if not self._before:
+            return False
+        self.form.base, self.form.typed = self._before.pop()
+        return True
 
     def run(self) -> DecodeRun:
         """The run of the question on screen.
