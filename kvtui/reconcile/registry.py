@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvtui.reconcile.case import Case
-from kvtui.reconcile.engines import llama_cpp, sglang, tensorrt_llm, vllm
+from kvtui.reconcile.engines import llama_cpp, sglang, tensorrt_llm, vllm, vllm_lines
 from kvtui.reconcile.findings import Finding
 from kvtui.reconcile.readings import Log, Pattern
 from kvtui.sources.request import Request
@@ -24,7 +24,7 @@ class Engine:
 
 
 ENGINES: Final = (
-    Engine("vllm", "vLLM", vllm.PATTERNS, vllm.said, vllm.findings),
+    Engine("vllm", "vLLM", vllm_lines.PATTERNS, vllm.said, vllm.findings),
     Engine("sglang", "SGLang", sglang.PATTERNS, sglang.said, sglang.findings),
     Engine(
         "tensorrt_llm",

@@ -346,3 +346,87 @@ def test_an_unknown_model_is_said() -> None:
     tokens = finding(found, "GPU KV cache size")
     assert tokens.status == "measured"
     assert "73,7" in tokens.explanation
+
+
+# gpt-oss-20b: 12 layers keep everything, 12 a window of 128; 8 KV heads of 64: 2,048 B a layer.
+OSS_POOL = 9_876_543_210
+OSS_BLOCKS = OSS_POOL // (12 * 16 * 2_048)
+
+
+def gpt_oss(tokens: int, concurrency: float, length: int = 8192) -> str:
+    return (
+        "INFO [scheduler.py:225] Chunked prefill is enabled with max_num_batched_tokens=2048.\n"
+        "INFO [core.py:97] Initializing a V1 LLM engine (v0.11.1) with config: "
+        f"model='openai/gpt-oss-20b', dtype=torch.bfloat16, max_seq_len={length}\n"
+        f"INFO Available KV cache memory: {start_up.gib(OSS_POOL)} GiB\n"
+        f"INFO GPU KV cache size: {tokens:,} tokens\n"
+        f"INFO Maximum concurrency for {length:,} tokens per request: {concurrency:.2f}x\n"
+    )
+
+
+def test_vllm_with_windows_counts_groups() -> None:
+    """Two groups of 12 layers share the blocks; a request reserves 512 and 137 of them."""
+    text = gpt_oss(OSS_BLOCKS // 2 * 16, OSS_BLOCKS / (512 + 137))
+    found = read(text)
+    tokens = finding(found, "GPU KV cache size")
+    assert (tokens.status, tokens.assumes) == ("explained", "")
+    assert "over 2 groups" in tokens.explanation
+    concurrency = finding(found, "maximum concurrency")
+    assert (concurrency.status, concurrency.assumes) == ("explained", "")
+    assert "649 that a request" in concurrency.explanation
+
+
+def test_newer_vllm_prints_concurrency_times_length() -> None:
+    """The same pool as newer versions print it is told from the older count."""
+    concurrency = OSS_BLOCKS / (512 + 137)
+    tokens = finding(read(gpt_oss(int(concurrency * 8192), concurrency)), "GPU KV cache size")
+    assert tokens.status == "explained"
+    assert "concurrency × length" in tokens.explanation
+
+
+@pytest.mark.parametrize(
+    ("layers", "assumes"),
+    [(7 * 10, ""), (62, "the hybrid cache manager is off: every layer is charged for every token")],
+)
+def test_groups_are_padded_and_may_be_off(layers: int, assumes: str) -> None:
+    """Gemma-3-27B's 10 and 52 layers are 7 groups of 10, 8 of them padding; or all 62 in full."""
+    pool = 30 * GIB
+    text = (
+        "INFO [core.py:97] Initializing a V1 LLM engine (v0.11.1) with config: "
+        "model='google/gemma-3-27b-it', dtype=torch.bfloat16, max_seq_len=8192\n"
+        "INFO Available KV cache memory: 30.00 GiB\n"
+        f"INFO GPU KV cache size: {pool // (layers * 16 * 8_192) * 16:,} tokens\n"
+    )
+    tokens = finding(read(text), "GPU KV cache size")
+    assert (tokens.status, tokens.assumes) == ("explained", assumes)
+
+
+@pytest.mark.parametrize(
+    ("length", "batched", "overlap", "needed"),
+    # What one request of gpt-oss-20b reserves, MiB, worked out by others from vLLM's own rule:
+    # 243.4, 819.4 and 3,123.4 with 2,048 in flight; 384.4 and 963.4 with 8,192; twice as many
+    # tokens where steps overlap: 1,155.4 and 3,459.4.
+    [
+        (8192, 2048, False, 243.375),
+        (32768, 2048, False, 819.375),
+        (131072, 2048, False, 3123.375),
+        (8192, 8192, False, 384.375),
+        (32768, 8192, False, 963.375),
+        (32768, 8192, True, 1155.375),
+        (131072, 8192, True, 3459.375),
+    ],
+)
+def test_vllm_reserves_windows_and_what_is_in_flight(
+    length: int, batched: int, overlap: bool, needed: float
+) -> None:
+    """A refusal to start is explained by whole blocks of both groups."""
+    text = gpt_oss(1600, 0.1, length).replace("tokens=2048", f"tokens={batched}") + (
+        f"ValueError: To serve at least one request with the models's max seq len ({length}), "
+        f"({needed / 1024:.2f} GiB KV cache is needed, which is larger than the available KV cache "
+        "memory (0.10 GiB).\n"
+    )
+    if overlap:
+        text = f"INFO [vllm.py:790] Asynchronous scheduling is enabled.\n{text}"
+    found = finding(read(text), "cache needed")
+    assert (found.status, found.assumes) == ("explained", "")
+    assert found.predicted == needed * 2**20

@@ -51,7 +51,7 @@ PATTERNS: Final = (
     pattern("model size ", r"print_meta: model size += (?P<file__size>[\d.]+) [GM]iB"),
     pattern(
         "model buffer size",
-        r"(?P<device__text>\S{1,40}) +model buffer size += +(?P<part__mib>[\d.]+)",
+        r"model buffer size += +(?P<part__mib>[\d.]+)",
     ),
     pattern(
         "KV self size",

@@ -1,17 +1,18 @@
-"""vLLM: what its start-up lines are called and how they come about.
+"""vLLM: how the figures of its start-up come about.
 
-Wordings of 0.2 to 0.29, from ``vllm/worker/worker.py`` and ``executor_base.py`` (V0),
-``vllm/v1/worker/gpu_worker.py``, ``gpu_model_runner.py`` and ``v1/core/kv_cache_utils.py`` (V1).
-"GB" in old lines is 2^30 too. Each worker logs for itself; the pool is that of the least.
+Read from ``vllm/worker/worker.py`` and ``executor_base.py`` (V0), ``vllm/v1/worker/gpu_worker.py``
+and ``v1/core/kv_cache_utils.py`` (V1). Each worker logs for itself; the pool is that of the least.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from kvtui.reconcile.case import Case, only, per_token, text_setting
+from kvtui.reconcile.case import Case, per_token, text_setting
 from kvtui.reconcile.engines.common import sum_finding, tokens_finding, weights_finding
+from kvtui.reconcile.engines.vllm_groups import Grouped, grouped
 from kvtui.reconcile.findings import Finding, Hypothesis, measured, settled
-from kvtui.reconcile.readings import Log, Reading, pattern
+from kvtui.reconcile.readings import Log, Reading
 from kvtui.sources.request import Request
 from kvtui.units import format_bytes
 
@@ -19,82 +20,6 @@ _BLOCK: Final = 16
 """Tokens of a page where nothing else is said."""
 _UTILIZATION: Final = 0.9
 _DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"}
-
-PATTERNS: Final = (
-    pattern(
-        "LLM engine (v",
-        r"LLM engine \(v(?P<version__text>[^)]{1,80})\) with config: "
-        r"(?:.{0,200}?model=(?P<model__text>'[^']{1,300}'|\"[^\"]{1,300}\"))?",
-    ),
-    pattern("LLM engine (v", r"[ ,]dtype=torch\.(?P<dtype__text>\w+)", telling=False),
-    pattern("LLM engine (v", r"max_seq_len=(?P<max_len__count>\d+)", telling=False),
-    pattern("LLM engine (v", r"tensor_parallel_size=(?P<tp__count>\d+)", telling=False),
-    pattern("LLM engine (v", r"pipeline_parallel_size=(?P<pp__count>\d+)", telling=False),
-    pattern("LLM engine (v", r"decode_context_parallel_size=(?P<dcp__count>\d+)", telling=False),
-    pattern("LLM engine (v", r"kv_cache_dtype=(?P<kv_dtype__text>[\w.]+)", telling=False),
-    pattern("non-default args", r"'block_size': (?P<block__count>\d+)", telling=False),
-    pattern(
-        "non-default args",
-        r"'gpu_memory_utilization': (?P<utilization__exact>[\d.]+)",
-        telling=False,
-    ),
-    pattern("Setting attention block size", r"block size to (?P<block__count>\d+) tokens"),
-    pattern("odel loading took", r"Model loading took (?P<weights__gib>[\d.]+) Gi?B"),
-    pattern("model weights took", r"model weights took (?P<weights__gib>[\d.]+) Gi?B"),
-    pattern(
-        "x gpu_memory_utilization",
-        r"total_gpu_memory \((?P<total__gib>[\d.]+)GiB\) x gpu_memory_utilization "
-        r"\((?P<utilization__ratio>[\d.]+)\) = (?P<usable__gib>[\d.]+)GiB",
-    ),
-    pattern(
-        "non_torch_memory takes",
-        r"model weights take (?P<profiled_weights__gib>[\d.]+)GiB; non_torch_memory takes "
-        r"(?P<non_torch__gib>-?[\d.]+)GiB; PyTorch activation peak memory takes "
-        r"(?P<activation__gib>[\d.]+)GiB",
-    ),
-    pattern("reserved for KV Cache is", r"KV Cache is (?P<rest__gib>-?[\d.]+)GiB"),
-    pattern(
-        "peak_torch_memory=",
-        r"total_gpu_memory=(?P<total__gib>[\d.]+)GiB .{0,60}?peak_torch_memory="
-        r"(?P<peak__gib>[\d.]+)GiB .{0,60}?non_torch_memory=(?P<non_torch__gib>-?[\d.]+)GiB "
-        r"kv_cache_size=(?P<rest__gib>-?[\d.]+)GiB gpu_memory_utilization="
-        r"(?P<utilization__ratio>[\d.]+)",
-    ),
-    pattern("GPU blocks: ", r"GPU blocks: (?P<blocks__count>\d+)"),
-    pattern("# cuda blocks: ", r"# cuda blocks: (?P<blocks__count>\d+)"),
-    pattern("Available KV cache memory", r"memory: (?P<pool__gib>-?[\d.]+) GiB"),
-    pattern("GPU KV cache size", r"GPU KV cache size: (?P<tokens__count>[\d,]+) tokens"),
-    pattern("can be stored in KV cache", r"stored in KV cache \((?P<tokens__count>\d+)\)"),
-    pattern(
-        "Maximum concurrency for",
-        r"for (?P<concurrency_len__count>[\d,]+) tokens per request: "
-        r"(?P<concurrency__ratio>[\d.]+)x",
-    ),
-    pattern("Estimated CUDA graph memory", r"memory: (?P<graph_estimate__gib>-?[\d.]+) GiB"),
-    pattern("Graph capturing finished", r"took (?P<graph__gib>-?[\d.]+) GiB"),
-    pattern(
-        "Desired GPU memory utilization",
-        r"device \((?P<free__gib>[\d.]+)/(?P<total__gib>[\d.]+) GiB\) on startup\. Desired GPU "
-        r"memory utilization is \((?P<utilization__exact>[\d.]+), (?P<usable__gib>[\d.]+) GiB\)",
-    ),
-    pattern(
-        "for peak activation",
-        r"usage is (?P<consumed__gib>[\d.]+) GiB for (?:weight|consumed memory).{0,60}?, "
-        r"(?P<activation__gib>[\d.]+) GiB for peak activation",
-    ),
-    pattern("for non-torch memory", r"(?P<non_torch__gib>-?[\d.]+) GiB for non-torch memory"),
-    pattern(
-        "less than desired GPU memory utilization",
-        r"device[^(]*\((?P<free__gib>[\d.]+)/(?P<total__gib>[\d.]+) GiB\).{0,200}?utilization "
-        r"\((?P<utilization__exact>[\d.]+), (?P<usable__gib>[\d.]+) GiB\)",
-    ),
-    pattern(
-        "GiB KV cache is needed",
-        r"max seq len \((?P<needed_len__count>\d+)\), \(?(?P<needed__gib>[\d.]+) GiB KV cache",
-    ),
-    pattern("available KV cache memory (", r"memory \((?P<pool__gib>-?[\d.]+) GiB\)"),
-    pattern("estimated maximum model length", r"length is (?P<longest__count>\d+)"),
-)
 
 
 def said(log: Log) -> Request:
@@ -119,10 +44,10 @@ def findings(log: Log, found: Case | None) -> Iterator[Finding]:
     block = int(log.value("block") or _BLOCK)
     tokens, blocks = log.last("tokens"), log.last("blocks")
     if tokens is not None:
-        yield _tokens(tokens, pool, found, block)
+        yield _tokens(log, tokens, pool, found, block)
     if blocks is not None:
         yield _blocks(blocks, pool, found, block)
-    yield from _concurrency(log, block)
+    yield from _concurrency(log, pool, found, block)
     yield from _needed(log, found, block)
     graph = log.last("graph")
     if graph is not None:
@@ -201,11 +126,14 @@ def _left(log: Log, pool: Reading, found: Case | None) -> str:
     )
 
 
-def _tokens(tokens: Reading, pool: Reading | None, found: Case | None, block: int) -> Finding:
+def _tokens(
+    log: Log, tokens: Reading, pool: Reading | None, found: Case | None, block: int
+) -> Finding:
     if pool is None or found is None or pool.value <= 0:
         return measured("GPU KV cache size", tokens, _implied(tokens, pool), "tokens")
     question = found.scenario
-    finding = tokens_finding(
+    layers = grouped(question, block)
+    plain = tokens_finding(
         "GPU KV cache size",
         tokens,
         pool,
@@ -214,18 +142,30 @@ def _tokens(tokens: Reading, pool: Reading | None, found: Case | None, block: in
         ranks=question.parallel.dcp,
         rule="num_blocks = memory // page, kv_cache_utils.py",
     )
-    full = only(question.model, windows=False)
-    if finding.status == "unexplained" and full is not None and full != question.model:
-        again = tokens_finding(
-            "GPU KV cache size",
-            tokens,
-            pool,
-            per_token(question, full),
-            page=block,
-            rule="windowed and recurrent layers counted as nothing",
-        )
-        return again if again.status == "explained" else finding
-    return finding
+    if layers is None:
+        return plain
+    by_group = settled("GPU KV cache size", tokens, "tokens", _by_group(log, layers, pool))
+    if by_group.status == "explained" or plain.status != "explained":
+        return by_group
+    off = "the hybrid cache manager is off: every layer is charged for every token"
+    return replace(plain, assumes=plain.assumes or off)
+
+
+def _by_group(log: Log, layers: Grouped, pool: Reading) -> list[Hypothesis]:
+    """Tokens of a pool whose layers differ, as older versions print them and as newer ones do."""
+    count = len(layers.groups)
+    words = (
+        f"{pool.printed} in blocks of {layers.block} tokens × {layers.group_size} layers, over "
+        f"{count} groups of layers"
+    )
+    slack = (pool.half / layers.block_bytes / count + 1) * layers.block
+    found = [Hypothesis(layers.tokens(int(pool.value // layers.block_bytes)), words, slack)]
+    times, length = log.last("concurrency"), log.last("concurrency_len")
+    if times is not None and length is not None:
+        words = f"newer versions print concurrency × length: {times.printed} × {length.printed}"
+        product = times.value * length.value
+        found.append(Hypothesis(product, words, times.half * length.value + 1))
+    return found
 
 
 def _implied(tokens: Reading, pool: Reading | None) -> str:
@@ -250,28 +190,56 @@ def _blocks(blocks: Reading, pool: Reading | None, found: Case | None, block: in
     return settled("GPU blocks", blocks, "blocks", hypotheses)
 
 
-def _concurrency(log: Log, block: int) -> Iterator[Finding]:
+def _concurrency(
+    log: Log, pool: Reading | None, found: Case | None, block: int
+) -> Iterator[Finding]:
+    layers = None if found is None else grouped(found.scenario, block)
     for reading in _first_each(log.all("concurrency")):
         length = log.beside("concurrency_len", reading)
-        tokens = log.value("tokens") or (log.value("blocks") or 0) * block
-        if length is None or not length.value or not tokens:
+        if length is None or not length.value:
             continue
-        pages = -(-int(length.value) // block) * block
-        yield settled(
-            "maximum concurrency",
-            reading,
-            "requests",
-            [
-                Hypothesis(
-                    tokens / pages,
-                    f"{tokens:,.0f} tokens / {length.printed} in whole pages of {block}",
-                    0.005,
-                ),
-                Hypothesis(
-                    tokens / length.value, f"{tokens:,.0f} tokens / {length.printed}", 0.005
-                ),
-            ],
+        hypotheses = []
+        if layers is not None and pool is not None and pool.value > 0:
+            hypotheses += _reserved(log, layers, pool, length)
+        tokens = log.value("tokens") or (log.value("blocks") or 0) * block
+        if tokens:
+            pages = -(-int(length.value) // block) * block
+            words = f"{tokens:,.0f} tokens / {length.printed} in whole pages of {block}"
+            hypotheses.append(Hypothesis(tokens / pages, words, 0.005))
+            words = f"{tokens:,.0f} tokens / {length.printed}"
+            hypotheses.append(Hypothesis(tokens / length.value, words, 0.005))
+        if hypotheses:
+            yield settled("maximum concurrency", reading, "requests", hypotheses)
+
+
+def _reserved(log: Log, layers: Grouped, pool: Reading, length: Reading) -> list[Hypothesis]:
+    """Blocks of the pool over those that one longest request reserves."""
+    found = []
+    for in_flight, assumes in _in_flight(log):
+        each = layers.blocks_per_request(int(length.value), in_flight)
+        blocks = pool.value / layers.block_bytes
+        words = (
+            f"{blocks:,.0f} blocks / {each:,} that a request of {length.printed} reserves in "
+            f"{len(layers.groups)} groups, {in_flight:,} tokens in flight"
         )
+        slack = (pool.half / layers.block_bytes + 1) / each
+        found.append(Hypothesis(int(blocks) / each, words, slack, assumes))
+    return found
+
+
+def _in_flight(log: Log) -> list[tuple[int, str]]:
+    """Tokens in flight: a step's, twice as many when steps overlap, and what that assumes."""
+    said = log.value("in_flight")
+    steps = (2, 1) if log.text("async") else (1, 2)
+    if said is not None:
+        return [
+            (int(said) * count, "" if at == 0 else f"{count} steps are in flight")
+            for at, count in enumerate(steps)
+        ]
+    return [
+        (count, f"{count:,} tokens are in flight; the log does not say")
+        for count in (2048, 8192, 16384)
+    ]
 
 
 def _needed(log: Log, found: Case | None, block: int) -> Iterator[Finding]:
@@ -283,15 +251,28 @@ def _needed(log: Log, found: Case | None, block: int) -> Iterator[Finding]:
         yield measured("cache needed", needed, f"for one request of {length.printed}")
         return
     tokens = -(-int(length.value) // block) * block
-    yield settled(
-        "cache needed",
-        needed,
-        "bytes",
-        [
-            Hypothesis(tokens * one.bytes, f"{tokens:,} tokens × {one.words}", 0, one.assumes)
-            for one in per_token(found.scenario)
-        ],
-    )
+    layers = grouped(found.scenario, block)
+    hypotheses = [
+        Hypothesis(tokens * one.bytes, f"{tokens:,} tokens × {one.words}", 0, one.assumes)
+        for one in per_token(found.scenario)
+    ]
+    if layers is not None:
+        hypotheses = [
+            *(
+                Hypothesis(
+                    layers.blocks_per_request(int(length.value), count) * layers.block_bytes,
+                    f"whole blocks of {len(layers.groups)} groups of {layers.group_size} layers, "
+                    f"{count:,} tokens in flight",
+                    0,
+                    assumes,
+                )
+                for count, assumes in _in_flight(log)
+            ),
+            *hypotheses,
+        ]
+    yield settled("cache needed", needed, "bytes", hypotheses)
+    if layers is not None:
+        return
     longest, pool = log.last("longest"), log.last("pool")
     if longest is not None and pool is not None:
         yield tokens_finding(
