@@ -282,6 +282,20 @@ def test_llama_cpp_explains_itself() -> None:
     assert found.unexplained == ()
 
 
+def test_llama_cpp_adds_equal_devices_and_leaves_trials_out() -> None:
+    """Two devices with the same share both count; a trial load before does not."""
+    text = (
+        "print_info: file size   = 4.00 GiB (4.80 BPW)\n"
+        "load_tensors: CUDA0 model buffer size = 0.00 MiB\n"
+        "print_info: file size   = 4.00 GiB (4.80 BPW)\n"
+        "load_tensors: CUDA0 model buffer size = 2048.00 MiB\n"
+        "load_tensors: CUDA1 model buffer size = 2048.00 MiB\n"
+        "llama_context: n_ctx         = 4096\n"
+    )
+    buffers = finding(read(text), "model buffers")
+    assert (buffers.status, buffers.value) == ("explained", 4 * GIB)
+
+
 def test_llama_cpp_windows_have_cells_of_their_own() -> None:
     """Windowed layers: 1,024 + a micro-batch of 512, in the 52 layers that have the window."""
     found = read(start_up.llama_cpp_windows())

@@ -123,14 +123,15 @@ def _weights(log: Log, found: Case | None) -> Iterator[Finding]:
         yield weights_finding("file size", file, found)
     elif file is not None:
         yield measured("file size", file, "all tensors of the file")
+    # A trial load and a draft model print theirs too: what follows the last file is its own.
+    parts = tuple(one for one in parts if file is not None and one.line > file.line)
     if not parts or file is None:
         return
-    unique = list({(one.value, one.printed): one for one in parts}.values())
     total = replace(
-        unique[-1],
-        value=sum(one.value for one in unique),
-        printed=" + ".join(one.printed for one in unique),
-        half=sum(one.half for one in unique),
+        parts[-1],
+        value=sum(one.value for one in parts),
+        printed=" + ".join(one.printed for one in parts),
+        half=sum(one.half for one in parts),
     )
     words = f"the file's {file.printed} over the devices"
     slack = file.half + file.value * _FILE_SLACK
