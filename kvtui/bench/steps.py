@@ -42,7 +42,7 @@ def stepped(
     work: float | None = None,
     attended: int | None = None,
 ) -> Candidate:
-    """The engine's own step: append to each layer's cache, attend, take the token back.
+    """The engine's own step: append to each layer's cache and attend, from the same length again.
 
     ``kernel`` attends with the CPU kernel where the cache is storage it can read.
     """
@@ -52,9 +52,13 @@ def stepped(
     )
     q = queries(setup, shape, dtype)
     k, v = tokens(setup, shape, checked_dtype(dtype))
-    grows = caches[0].name == "concat"
+    first = caches[0]
+    # What was concatenated stays: taking it back would copy everything again.
+    start = None if first.name == "concat" else first.seen
 
     def layer(cache: LayerCache) -> Tensor:
+        if start is not None:
+            cache.filled(start)
         cache.append(k, v)
         return cache.attend(q, scale=scale, compute=compute)
 
@@ -62,18 +66,8 @@ def stepped(
         out = None
         for cache in caches:
             out = layer(cache)
-        if not grows:  # what was concatenated stays: taking it back would copy everything again
-            for cache in caches:
-                cache.rewind()
         return out
 
-    def truth() -> tuple[Tensor, Tensor]:
-        found = held(caches[0])
-        if not grows:
-            caches[0].rewind()
-        return found
-
-    first = caches[0]
     used = setup.kernel if kernel else None
     return Candidate(
         name=name,
@@ -81,13 +75,13 @@ def stepped(
         dtype=dtype,
         sweep=sweep,
         bytes=len(caches) * step_bytes(first),
-        check=Check(output=lambda: layer(first), q=q, truth=truth, scale=scale),
+        check=Check(output=lambda: layer(first), q=q, truth=lambda: held(first), scale=scale),
         against=against,
         threads=threads,
         copies=copies,
         work=work,
         attended=attended,
-        kernel=None if used is None else lambda: _entered(used, layer, first),
+        kernel=None if used is None else lambda: _entered(used, lambda: layer(first)),
     )
 
 
@@ -163,11 +157,8 @@ def _by_table(cache: PagedCache, pool: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def _entered(
-    kernel: "CpuKernel", layer: Callable[[LayerCache], Tensor], cache: LayerCache
-) -> str | None:
-    """The kernel's name if one layer's step really enters it: the profiler cannot see it."""
+def _entered(kernel: "CpuKernel", step: Callable[[], object]) -> str | None:
+    """The kernel's name if ``step`` really enters it: the profiler cannot see it."""
     before = kernel.entries
-    layer(cache)
-    cache.rewind()
+    step()
     return kernel.name if kernel.entries > before else None
