@@ -1,10 +1,14 @@
 """The devices a name stands for: ``auto`` (the GPU NVML finds) and ``host``, here or over ssh."""
 
-from kvtui.client.ssh import RemoteHost, readings_of
+from typing import TYPE_CHECKING
+
 from kvtui.errors import InputError, UnavailableError
-from kvtui.records import AnyRecord, GpuReading, HostReading, Notice
 from kvtui.spec import Device
 from kvtui.units import format_bytes
+
+if TYPE_CHECKING:  # importing them would cost whoever looks at this machine alone
+    from kvtui.client.ssh import RemoteHost
+    from kvtui.records import AnyRecord
 
 
 def detect(name: str) -> Device:
@@ -47,7 +51,7 @@ def first_gpu() -> Device:
 class FarMachine:
     """The devices of another machine, asked once."""
 
-    def __init__(self, host: RemoteHost) -> None:
+    def __init__(self, host: "RemoteHost") -> None:
         """Ask ``host`` when something is asked of this."""
         self._host = host
         self._readings: list[AnyRecord] | None = None
@@ -62,11 +66,15 @@ class FarMachine:
         if name not in ("host", "auto"):
             raise InputError("gpu", name, f"auto or host to look at {self._host.name}")
         if self._readings is None:
-            self._readings = readings_of(self._host)
-        return self._memory() if name == "host" else self._first_gpu(self._readings)
+            from kvtui.client.ssh import readings_of
 
-    def _memory(self) -> Device:
-        memory = next((one for one in self._readings or () if isinstance(one, HostReading)), None)
+            self._readings = readings_of(self._host)
+        return self._memory(self._readings) if name == "host" else self._first_gpu(self._readings)
+
+    def _memory(self, readings: "list[AnyRecord]") -> Device:
+        from kvtui.records import HostReading
+
+        memory = next((one for one in readings if isinstance(one, HostReading)), None)
         if memory is None:
             raise UnavailableError(f"gpu host: {self._host.name} does not tell its memory.")
         return Device(
@@ -76,7 +84,9 @@ class FarMachine:
             host=True,
         )
 
-    def _first_gpu(self, readings: list[AnyRecord]) -> Device:
+    def _first_gpu(self, readings: "list[AnyRecord]") -> Device:
+        from kvtui.records import GpuReading, Notice
+
         gpu = next((one for one in readings if isinstance(one, GpuReading)), None)
         if gpu is None:
             said = [one.sentence for one in readings if isinstance(one, Notice)]

@@ -229,11 +229,14 @@ def remote(options: argparse.Namespace) -> "RemoteHost | None":
 
 def helpers(options: argparse.Namespace) -> "Helpers":
     """Where worker and monitor come from."""
-    from kvtui.client.local import LOCAL
+    found = remote(options)
+    if found is None:
+        from kvtui.client.local import LOCAL
+
+        return LOCAL
     from kvtui.client.ssh import helpers_on
 
-    found = remote(options)
-    return LOCAL if found is None else helpers_on(found)
+    return helpers_on(found)
 
 
 def detect_on(options: argparse.Namespace) -> "DetectDevice":
