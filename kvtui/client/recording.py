@@ -6,18 +6,17 @@ share one time, counted from the first line: each one's own clock is joined wher
 """
 
 import os
-import tempfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 
-from kvtui.dtypes import element_format
-from kvtui.errors import KvtuiError, SourceError
+from kvtui.client.soundness import sound
+from kvtui.client.unpacking import beginning, unpacked
+from kvtui.errors import SourceError
 from kvtui.records import (
     RECORDS_SCHEMA,
     AnyRecord,
@@ -34,14 +33,12 @@ from kvtui.records import (
     Plan,
     Prefilled,
     RecordError,
-    RecordingOpened,
     Role,
     RunAsked,
     Stage,
     Started,
     Steps,
     decode_record,
-    decode_run,
     run_command,
 )
 from kvtui.spec import DecodeRun
@@ -51,8 +48,6 @@ _LINE_MAX_BYTES: Final = 2**24
 """A longer line is no record; it is skipped without being held."""
 _HEAD_BYTES: Final = 2**20
 """How far into a file its first record is looked for: banners come before it."""
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_WINDOW: Final = 31
 _PACKED: Final = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\xfd7zXZ": "xz",
@@ -60,8 +55,6 @@ _PACKED: Final = {
     b"PK\x03\x04": "zip",
 }
 """How files begin that Python's standard library cannot unpack everywhere, or not as a stream."""
-_PIECE_BYTES: Final = 2**22
-_COUNT_MAX: Final = 2**40
 _LOOK_AHEAD: Final = 10_000
 """Records in which the start of a run is looked for whose question was not recorded."""
 
@@ -94,15 +87,11 @@ class Recording:
         try:
             if path.exists() and not path.is_file():
                 raise SourceError(f"{path} is no file; a recording is a file of JSON lines.")
-            self._file = _unpacked(path)
+            self._check(beginning(path, _HEAD_BYTES))
+            self._file = unpacked(path)
         except OSError as error:
             raise SourceError(f"recording {path}: {error.strerror or error}.") from None
         self.size_bytes = os.fstat(self._file.fileno()).st_size
-        try:
-            self._check()
-        except SourceError:
-            self._file.close()
-            raise
 
     def read(self, start: Mark = Mark()) -> "Reader":
         """Read on from ``start``."""
@@ -116,11 +105,10 @@ class Recording:
         """Some bytes from ``offset`` on, none at the end; readers do not disturb each other."""
         return os.pread(self._file.fileno(), _CHUNK_BYTES, offset)
 
-    def _check(self) -> None:
+    def _check(self, head: bytes) -> None:
         """A record of this version among the first lines, or a sentence that says what is there."""
-        if not self.size_bytes:
+        if not head:
             raise SourceError(f"recording {self.path}: the file is empty.")
-        head = os.pread(self._file.fileno(), _HEAD_BYTES, 0)
         first = None
         for line in head.split(b"\n"):
             found = _heading(line)
@@ -181,7 +169,7 @@ class Reader:
                 record = decode_record(line)
             except RecordError:
                 continue
-            if record is None or not _sound(record):
+            if record is None or not sound(record):
                 continue
             self._advance(record)
             if isinstance(record, RunAsked):
@@ -252,7 +240,7 @@ class Reader:
                 continue
             if getattr(record, "run", run) != run:
                 return None
-            if isinstance(record, Started) and _sound(record):
+            if isinstance(record, Started) and sound(record):
                 return record
         return None
 
@@ -281,71 +269,3 @@ def _heading(line: bytes) -> _Heading | None:
         return _headings.decode(line)
     except msgspec.DecodeError:
         return None
-
-
-def _unpacked(path: Path) -> IO[bytes]:
-    """``path`` itself, or a temporary file with what a gzip holds, as far as it goes."""
-    file = path.open("rb")
-    magic = file.read(len(_GZIP_MAGIC))
-    file.seek(0)
-    if magic != _GZIP_MAGIC:
-        return file
-    plain = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever closes the recording
-    try:
-        with file:
-            for piece in _inflated(file):
-                plain.write(piece)
-        plain.flush()
-    except OSError:
-        plain.close()
-        raise
-    return plain
-
-
-def _inflated(file: IO[bytes]) -> Iterator[bytes]:
-    """What a gzip holds, in pieces of bounded size; it ends where the file is torn or damaged."""
-    unpack = zlib.decompressobj(wbits=_GZIP_WINDOW)
-    try:
-        while left := file.read(_CHUNK_BYTES):
-            while left:
-                yield unpack.decompress(left, _PIECE_BYTES)
-                left = unpack.unconsumed_tail
-                if unpack.eof:
-                    left = unpack.unused_data
-                    unpack = zlib.decompressobj(wbits=_GZIP_WINDOW)
-        yield unpack.flush()
-    except zlib.error:
-        return
-
-
-def _sound(record: AnyRecord) -> bool:
-    """Whether what computes with ``record`` can rely on it; others only show what they hold."""
-    if isinstance(record, Steps):
-        return (
-            1 <= record.first_step <= record.last_step <= _COUNT_MAX
-            and 0 <= record.tokens <= _COUNT_MAX
-            and record.held_kv_bytes >= 0
-        )
-    if isinstance(record, Prefilled | Ended):
-        return 0 <= record.tokens <= _COUNT_MAX and record.held_kv_bytes >= 0
-    if isinstance(record, Limit):
-        return record.read_bytes_per_s > 0
-    if isinstance(record, Started):
-        return 1 <= record.start < record.target <= _COUNT_MAX and record.batch >= 1
-    if isinstance(record, RecordingOpened | Hello):
-        return record.schema == RECORDS_SCHEMA
-    if isinstance(record, RunAsked):
-        command = record.command
-        widths = [value for shape in command.groups for value in msgspec.structs.astuple(shape)[1:]]
-        counts = [command.batch, command.start, command.target, *widths]
-        try:
-            element_format("dtype", command.dtype)
-            decode_run(command)
-        except (KvtuiError, ValueError, TypeError):
-            return False
-        return (
-            all(0 <= one <= _COUNT_MAX for one in counts)
-            and command.batch >= 1
-            and 1 <= command.start < command.target
-        )
-    return True

@@ -21,16 +21,15 @@ from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
 from kvtui.errors import ExitCode, InputError, KvtuiError
 from kvtui.log import LOG
-from kvtui.session import export
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
 from kvtui.spec import DecodeRun
-from kvtui.tui import fresh_file, lists
+from kvtui.tui import lists
 from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
-from kvtui.tui.exporting import SUFFIXES, write_new
+from kvtui.tui.exporting import SUFFIXES, new_recorder, text_of, write_new
 from kvtui.tui.opening import Asked
 from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
@@ -223,9 +222,7 @@ class KvtuiApp(App[int]):
                 self.tell(f"Recorded: {recorder.path}")
         else:
             try:
-                opened = fresh_file.opened(
-                    "recording", ".jsonl.gz", lambda path: Recorder(path, replace=False)
-                )
+                opened = new_recorder()
             except KvtuiError as error:
                 self.complain(str(error))
                 return
@@ -248,19 +245,11 @@ class KvtuiApp(App[int]):
             self.call_after_refresh(self._export, form)
 
     def _export(self, form: str) -> None:
-        answer = self.question.answer
         try:
-            match form:
-                case "svg":
-                    text = self.export_screenshot(title="kvtui")
-                case "csv":
-                    text = export.export_csv(answer, self.live)
-                case "json":
-                    text = export.export_json(answer, self.live)
-                case "markdown":
-                    text = export.export_markdown(answer, self.live)
-                case _:
-                    return
+            if form == "svg":
+                text = self.export_screenshot(title="kvtui")
+            else:
+                text = text_of(form, self.question.answer, self.live)
             self.tell(f"Written: {write_new(form, text)}")
         except KvtuiError as error:
             self.complain(str(error))

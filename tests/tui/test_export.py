@@ -16,8 +16,10 @@ from tests.tui.test_recording import said
 
 @pytest.fixture(autouse=True)
 def present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def files(folder: Path) -> list[Path]:
