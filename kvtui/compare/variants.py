@@ -108,7 +108,7 @@ def variants(
         InputError: a name is unknown, a combination impossible, or there are too many.
     """
     if ALL in runtimes:
-        runtimes = runtime_names(scenarios[0])
+        runtimes = runtime_names()
     count = len(scenarios) * max(1, len(kinds)) * max(1, len(dtypes)) * max(1, len(runtimes))
     if count > VARIANTS_MAX:
         raise InputError("variants", count, f"at most {VARIANTS_MAX} combinations")

@@ -79,15 +79,15 @@ def _payload(answer: Answer) -> list[str]:
     return rows
 
 
-def _reservations(answer: Answer) -> list[str]:
+def _reservations(answer: Answer, runtimes: tuple[str, ...] = ("transformers",)) -> list[str]:
     return [
         _row(
             "as " + one.runtime,
-            f"{format_bytes(one.bytes)}"
-            + (f" ({one.version}): {'; '.join(one.differences)}" if one.differences else ""),
+            f"{format_bytes(one.bytes)} ({one.version}): "
+            + "; ".join(two.text for two in one.differences),
         )
         for one in answer.reservations
-        if one.more_bytes or one.differences
+        if one.differences and one.runtime in runtimes
     ]
 
 

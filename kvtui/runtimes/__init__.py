@@ -1,37 +1,65 @@
 """What each runtime would reserve for the same question; one file a runtime, one line here."""
 
-from dataclasses import dataclass
+from typing import Final
 
-from kvtui.runtimes import ideal, transformers
+from kvtui.errors import InputError
+from kvtui.runtimes.base import Difference, Pool, Reservation, Runtime
+from kvtui.runtimes.least import Ideal, Transformers
 from kvtui.spec import Scenario
 
+__all__ = (
+    "ALL",
+    "RUNTIMES",
+    "Difference",
+    "Pool",
+    "Reservation",
+    "Runtime",
+    "reservation",
+    "reservations",
+    "reserved_bytes",
+    "runtime",
+    "runtime_names",
+)
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """One runtime's answer, on the fullest rank."""
+ALL: Final = "all"
+"""Stands for every runtime there is."""
 
-    runtime: str
-    version: str
-    """Of the runtime, as its rule was read; empty for the ideal."""
-    bytes: int
-    more_bytes: int
-    """Over (or under) the ideal."""
-    differences: tuple[str, ...]
-    """Why, in words."""
+RUNTIMES: Final[dict[str, Runtime]] = {
+    known.name: known
+    for known in (
+        Ideal(),
+        Transformers(),
+    )
+}
+
+
+def runtime_names() -> tuple[str, ...]:
+    """The names that ``runtime`` knows, the ideal first."""
+    return tuple(RUNTIMES)
+
+
+def runtime(name: str, *, field: str = "runtime") -> Runtime:
+    """The runtime called ``name``; ``field`` is what the name was typed as.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = RUNTIMES.get(name.strip().lower())
+    if found is None:
+        raise InputError(field, name, "one of " + ", ".join((ALL, *RUNTIMES)))
+    return found
+
+
+def reserved_bytes(name: str, scenario: Scenario) -> int:
+    """Bytes alone of one runtime, for searches that ask hundreds of times."""
+    return runtime(name).reserved_bytes(scenario)
+
+
+def reservation(name: str, scenario: Scenario) -> Reservation:
+    """One runtime's answer to ``scenario``."""
+    return runtime(name).reservation(scenario)
 
 
 def reservations(scenario: Scenario) -> tuple[Reservation, ...]:
-    """Every runtime side by side."""
-    least = ideal.reserved_bytes(scenario)
-    theirs = transformers.reserved_bytes(scenario)
-    paged = ("no pages: lengths are not rounded to blocks",) if scenario.storage.block > 1 else ()
-    return (
-        Reservation(ideal.NAME, "", least, 0, ()),
-        Reservation(
-            transformers.NAME,
-            transformers.VERSION,
-            theirs,
-            theirs - least,
-            transformers.departures(scenario.model) + paged,
-        ),
-    )
+    """Every runtime side by side, the ideal first."""
+    return tuple(one.reservation(scenario) for one in RUNTIMES.values())

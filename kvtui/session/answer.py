@@ -14,11 +14,13 @@ from kvtui.session.parts import (
     BandPart,
     BudgetPart,
     CapacityPart,
+    DifferencePart,
     FormulaPart,
     GroupPart,
     LeverPart,
     LimitsPart,
     PayloadPart,
+    PoolPart,
     PrefillPart,
     RankPart,
     ReservationPart,
@@ -162,9 +164,23 @@ def compose(scenario: Scenario) -> Answer:
             ReservationPart(
                 runtime=one.runtime,
                 version=one.version,
+                source=one.source,
                 bytes=one.bytes,
                 more_bytes=one.more_bytes,
-                differences=list(one.differences),
+                share_of=one.share_of,
+                pool=PoolPart(
+                    bytes=one.pool.bytes,
+                    block_tokens=one.pool.block_tokens,
+                    block_bytes=one.pool.block_bytes,
+                    blocks=one.pool.blocks,
+                    tokens=one.pool.tokens,
+                    concurrency=one.pool.concurrency,
+                    log=list(one.pool.log),
+                ),
+                differences=[
+                    DifferencePart(what=two.what, bytes=two.bytes) for two in one.differences
+                ],
+                notes=list(one.notes),
             )
             for one in reservations(scenario)
         ],

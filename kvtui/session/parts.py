@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from kvtui.runtimes import Difference
 from kvtui.sizing.budget import Verdict
 
 
@@ -64,14 +65,44 @@ class StripPart(Struct, frozen=True, kw_only=True):
     fits: bool | None
 
 
+class DifferencePart(Struct, frozen=True, kw_only=True):
+    """One rule by which a runtime departs from the ideal; the bytes add up to ``more_bytes``."""
+
+    what: str
+    bytes: int
+
+    @property
+    def text(self) -> str:
+        """Words, then signed bytes."""
+        return str(Difference(self.what, self.bytes))
+
+
+class PoolPart(Struct, frozen=True, kw_only=True):
+    """What a runtime's pool holds in the memory it would give the cache."""
+
+    bytes: int | None
+    block_tokens: int | None
+    block_bytes: int | None
+    blocks: int | None
+    tokens: int | None
+    concurrency: float | None
+    log: list[str]
+    """Lines that the engine would print."""
+
+
 class ReservationPart(Struct, frozen=True, kw_only=True):
     """What one runtime would take, on the fullest rank."""
 
     runtime: str
     version: str
+    source: str
     bytes: int
     more_bytes: int
-    differences: list[str]
+    share_of: str
+    """What its share of memory is a share of."""
+    pool: PoolPart
+    differences: list[DifferencePart]
+    notes: list[str]
 
 
 class CapacityPart(Struct, frozen=True, kw_only=True):
