@@ -3,9 +3,9 @@
 from typing import Final
 
 from kvtui.log import LOG
-from kvtui.records import AnyRecord, EngineMemory, GpuReading, HostReading, Steps
+from kvtui.records import AnyRecord, EngineMemory, GpuReading, HostReading, LinkReading, Steps
 
-_AT_A_RATE: Final = (Steps, EngineMemory, GpuReading, HostReading)
+_AT_A_RATE: Final = (Steps, EngineMemory, GpuReading, HostReading, LinkReading)
 
 
 def log_record(record: AnyRecord) -> None:
