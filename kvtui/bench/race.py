@@ -55,9 +55,9 @@ def raced(case: str, group: Group, device: torch.device, seconds: float, watch: 
 
 
 def first_line(error: BaseException) -> str:
-    """An error as one line; its kind where it says nothing."""
+    """An error as one line, with its kind."""
     text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__)[:300]
+    return f"{type(error).__name__}: {text[0]}"[:300] if text else type(error).__name__
 
 
 def _wrong(verdict: Compared) -> str:

@@ -92,7 +92,10 @@ def test_a_case_that_crashes_does_not_end_the_others(monkeypatch: pytest.MonkeyP
     )
     found = Course(asked).run()
     (left,) = found.failed
-    assert (left.case, left.reason) == ("broken", "CUDA error: an illegal memory access")
+    assert (left.case, left.reason) == (
+        "broken",
+        "RuntimeError: CUDA error: an illegal memory access",
+    )
     assert [one.reason for one in found.skipped] == ["A reason."]
     assert [one.case for one in found.results] == ["l2-control"]
 

@@ -5,6 +5,7 @@ one rank of a 70-billion model on eight. Sizes shrink to what the set-up allows,
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
@@ -38,15 +39,21 @@ def folded_sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scaled_dot_product_attention(rows, k, v).reshape(batch, q_heads, 1, -1)
 
 
+def kernel_takes(setup: Setup, cache: LayerCache) -> bool:
+    """Whether there is a CPU kernel and it can read this storage."""
+    rows = None if setup.kernel is None else cache.rows()
+    return setup.kernel is not None and rows is not None and setup.kernel.takes(rows)
+
+
 def gqa_long(setup: Setup) -> Iterator[Group]:
     """One sequence of 8, 32 and 128 thousand tokens."""
     for tokens in (8192, 32_768, 131_072):
-        yield _against_sdpa(setup, _with_tokens(GQA, tokens))
+        yield _against_sdpa(setup, replace(GQA, tokens=tokens))
 
 
 def gqa_batch(setup: Setup) -> Iterator[Group]:
     """64 sequences of 4,096 tokens: 34 GB in bf16, fewer where memory is."""
-    yield _against_sdpa(setup, _with_tokens(GQA, 4096, batch=64))
+    yield _against_sdpa(setup, replace(GQA, batch=64, tokens=4096))
 
 
 def mha(setup: Setup) -> Iterator[Group]:
@@ -91,10 +98,10 @@ def kernel(setup: Setup) -> Iterator[Group]:
         return
     made: list[Candidate] = []
     for dtype, tokens in (("fp32", 8192), ("bf16", 16_384), ("int8", 32_768)):
-        shape = sized(setup, _with_tokens(GQA, tokens), dtype, caches=3)
+        shape = sized(setup, replace(GQA, tokens=tokens), dtype, caches=3)
         caches = full_caches(setup, shape, dtype)
         for group in (4, 1):
-            each = _with_tokens(shape, shape.tokens, q_heads=group * shape.kv_heads)
+            each = replace(shape, q_heads=group * shape.kv_heads)
             base = f"sdpa-fp32-g{group}"
             if dtype == "fp32":
                 made.append(bare(setup, base, each, caches, folded_sdpa, dtype=dtype))
@@ -138,26 +145,11 @@ def _add_kernel(
     """The same step by our kernel, on a CPU."""
     if setup.on_cuda:
         return
-    rows = caches[0].rows()
     if setup.kernel is None:
         skipped.append(Skip("kernel", setup.kernel_why))
-    elif rows is None or not setup.kernel.takes(rows):
+    elif not kernel_takes(setup, caches[0]):
         skipped.append(Skip("kernel", f"The kernel does not take {dtype} rows of {WIDTH}."))
     else:
         made.append(
             stepped(setup, "kernel", shape, caches, dtype=dtype, kernel=True, against=against)
         )
-
-
-def _with_tokens(
-    shape: Shape, tokens: int, *, batch: int | None = None, q_heads: int | None = None
-) -> Shape:
-    return Shape(
-        layers=shape.layers,
-        batch=batch or shape.batch,
-        q_heads=q_heads or shape.q_heads,
-        kv_heads=shape.kv_heads,
-        k_width=shape.k_width,
-        v_width=shape.v_width,
-        tokens=tokens,
-    )

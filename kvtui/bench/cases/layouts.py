@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvtui.bench.case import Candidate, Group, Setup, Shape, Skip
-from kvtui.bench.cases.dense import GQA, full_caches, sized
+from kvtui.bench.cases.dense import GQA, full_caches, kernel_takes, sized
 from kvtui.bench.steps import COPIES, stepped
 from kvtui.bench.tensors import (
     filled_caches,
@@ -53,8 +53,7 @@ def paged(setup: Setup) -> Iterator[Group]:
                 copies=COPIES["paged"],
             )
         )
-    rows = pools[256][0].rows()
-    if setup.kernel is not None and rows is not None and setup.kernel.takes(rows):
+    if kernel_takes(setup, pools[_BLOCKS[-1]][0]):
         made += [
             stepped(
                 setup,
@@ -68,7 +67,8 @@ def paged(setup: Setup) -> Iterator[Group]:
             for block, caches in pools.items()
         ]
     elif not setup.on_cuda:
-        skipped.append(Skip("kernel-paged", setup.kernel_why or f"Not over {dtype} pages."))
+        why = f"The kernel does not take {dtype} pages." if setup.kernel else setup.kernel_why
+        skipped.append(Skip("kernel-paged", why))
     yield Group(tuple(made), tuple(skipped))
 
 
@@ -104,8 +104,7 @@ def quant(setup: Setup) -> Iterator[Group]:
                 copies="" if plain else COPIES["quantised"],
             )
         )
-        rows = caches[0].rows()
-        if setup.kernel is not None and rows is not None and setup.kernel.takes(rows):
+        if kernel_takes(setup, caches[0]):
             made.append(
                 stepped(
                     setup,
