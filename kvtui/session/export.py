@@ -59,11 +59,11 @@ def export_csv(answer: Answer | None, live: Live) -> str:
     """The run's curve, a sample a line; before any run the answer, a figure a line."""
     if live.run is None:
         return _csv(("figure", "value"), _figures("", msgspec.to_builtins(answer)))
-    header = (*Sample.__dataclass_fields__, "predicted_kv_bytes", "limit_bytes_per_s")
+    header = (*Sample.__struct_fields__, "predicted_kv_bytes", "limit_bytes_per_s")
     run, limit = live.run, live.limit_bytes_per_s
     rows = (
         (
-            *(getattr(one, name) for name in Sample.__dataclass_fields__),
+            *msgspec.structs.astuple(one),
             predicted_kv_bytes(run, one.tokens) if run.groups and one.tokens >= run.start else None,
             limit,
         )

@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import msgspec
+
 from kvtui.dtypes import element_format
 from kvtui.errors import KvtuiError
 from kvtui.history import LogHistogram, Thinned
@@ -41,9 +43,8 @@ from kvtui.units import format_bytes
 Phase = Literal["idle", "starting", "decoding", "held", "ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One ``Steps`` record as a point of the curves."""
+class Sample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One ``Steps`` record as a point of the curves; a struct, for a replay makes very many."""
 
     step: int
     tokens: int
