@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kvtui.compare.reserving import reserved_bytes
+from kvtui.compare.reserving import available_bytes, reserved_bytes
 from kvtui.compare.rows import Comparison, Row
-from kvtui.sizing import budget
 from kvtui.spec import Scenario, SequenceRun, Workload
 
 POINTS: Final = 65
@@ -78,7 +77,7 @@ def _held(scenario: Scenario, runtime: str, tokens: int) -> int:
 
 
 def _budgets(pairs: Sequence[tuple[Row, Scenario]]) -> tuple[Budget, ...]:
-    rooms = [(row.name, budget.available_bytes(scenario)) for row, scenario in pairs]
+    rooms = [(row.name, available_bytes(scenario, row.runtime)) for row, scenario in pairs]
     known = [Budget(name, room) for name, room in rooms if room is not None]
     if len({one.bytes for one in known}) == 1:
         return (Budget("", known[0].bytes),)

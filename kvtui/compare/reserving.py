@@ -20,7 +20,17 @@ def reserved_bytes(scenario: Scenario, runtime: str) -> int:
     return runtimes.reserved_bytes(runtime, scenario)
 
 
+def available_bytes(scenario: Scenario, runtime: str) -> int | None:
+    """Memory for the cache on one rank, by the runtime's own meaning of its share."""
+    return runtimes.runtime(runtime).available_bytes(scenario)
+
+
 def departures(scenario: Scenario, runtime: str) -> str:
-    """Why ``runtime`` takes other than the ideal, in words; empty where it does not."""
-    found = runtimes.runtime(runtime, field="runtimes").differences(scenario)
-    return "; ".join(map(str, found)) or ("" if runtime == ideal.NAME else "as the ideal")
+    """Why ``runtime`` takes other than the ideal, and of what memory, in words."""
+    asked = runtimes.runtime(runtime, field="runtimes")
+    if runtime == ideal.NAME:
+        return ""
+    words = [str(one) for one in asked.differences(scenario)] or ["takes what the ideal does"]
+    if scenario.device.memory_bytes is not None:
+        words.append(asked.share_of(scenario))
+    return "; ".join(words)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kvtui import roofline
 from kvtui.compare.kinds import kind_name
-from kvtui.compare.reserving import departures, reserved_bytes
+from kvtui.compare.reserving import available_bytes, departures, reserved_bytes
 from kvtui.compare.variants import Variant, Variants, standard_variants, variants
 from kvtui.sizing.budget import Verdict, budget
 from kvtui.sizing.payload import payload
@@ -33,6 +33,8 @@ class Row:
     """``bytes`` as a share of the first row that is as asked."""
     reserved_bytes: int
     """What the runtime takes on the fullest rank."""
+    available_bytes: int | None
+    """Memory for the cache on one rank, as the runtime counts it."""
     spare_bytes: int | None
     """Left in the budget; negative when over, None without a memory figure."""
     verdict: Verdict | None
@@ -105,10 +107,10 @@ def _row(variant: Variant, against: int) -> Row:
     scenario = variant.scenario
     whole = payload(scenario.model, scenario.workload, scenario.storage)
     held = reserved_bytes(scenario, variant.runtime)
-    room = budget(scenario, held)
+    available = available_bytes(scenario, variant.runtime)
+    room = replace(budget(scenario, held), available_bytes=available)
     step = roofline.step(scenario)
     workload = scenario.workload
-    available = room.available_bytes
 
     def fits(batch: int, tokens: int, shared: int) -> bool:
         trial = Workload(
@@ -136,6 +138,7 @@ def _row(variant: Variant, against: int) -> Row:
         bytes_per_token=whole.bytes_per_token,
         share=whole.total_bytes / against if against else 1.0,
         reserved_bytes=held,
+        available_bytes=available,
         spare_bytes=room.spare_bytes,
         verdict=room.verdict,
         max_batch=largest(lambda n: fits(n, workload.longest, prefix)) if known else None,
