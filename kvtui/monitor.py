@@ -39,6 +39,9 @@ FLOOR_S: Final = 0.25
 _RETRY_S: Final = 30.0
 """How often a missing NVML is looked for again."""
 
+_OTHERS_EVERY: Final = 5
+"""Readings of the followed device to one of all others."""
+
 OpenNvml = Callable[[], NvmlSession]
 
 
@@ -60,6 +63,7 @@ class Monitor:
         self._said: str | None = None
         self._uuid: str | None = None
         self._worker_pid: int | None = None
+        self._turn = 0
         self._cpu_since = False
         """There was a look at the CPU before: the next one has an interval."""
 
@@ -87,8 +91,20 @@ class Monitor:
         return False
 
     def read(self) -> None:
-        """One reading of the followed device (the first by default) and of the host."""
-        self._gpus(lambda nvml: [nvml.read(self._uuid)])
+        """One reading of the followed device (the first by default) and of the host.
+
+        Every fifth time of the other devices as well: who else is busy changes slowly.
+        """
+        others = self._turn % _OTHERS_EVERY == 0
+        self._turn += 1
+
+        def ask(nvml: NvmlSession) -> list[GpuReading]:
+            followed = nvml.read(self._uuid)
+            rest = nvml.read_all() if others else []
+            apart = [one for one in rest if one.uuid != followed.uuid]
+            return [followed, *(msgspec.structs.replace(one, followed=False) for one in apart)]
+
+        self._gpus(ask)
         self.put(self._host())
 
     def read_all(self) -> None:

@@ -297,6 +297,12 @@ class GpuReading(Record, frozen=True, kw_only=True, tag="gpu"):
     processes: list[GpuProcess] | None
     missing: dict[str, str]
     """Field name to the sentence that says why it is null."""
+    ecc: bool | None = None
+    """Errors of the memory are corrected."""
+    ecc_uncorrected: int | None = None
+    """Errors since the driver was loaded that could not be."""
+    followed: bool = True
+    """The device that is watched; others are looked at now and then."""
 
 
 class HostReading(Record, frozen=True, kw_only=True, tag="host"):

@@ -28,7 +28,10 @@ _GPU_TEMPERATURE: Final = 0
 _CLOCK_SM: Final = 1
 _CLOCK_MEMORY: Final = 2
 T = TypeVar("T")
-_TOLD_APART: Final = ("at_ms", "index", "uuid", "unified", "missing")
+_UNCORRECTED: Final = 1
+_VOLATILE: Final = 0
+"""ECC errors that could not be corrected, counted since the driver was loaded (nvml.h)."""
+_TOLD_APART: Final = ("at_ms", "index", "uuid", "unified", "missing", "followed")
 
 
 class NvmlSession:
@@ -138,6 +141,11 @@ class NvmlSession:
                     Way("nvmlDeviceGetCurrentClocksThrottleReasons", whole),
                 )
             ),
+            ecc=_flag(ask("ecc", Way("nvmlDeviceGetEccMode", whole), pick=lambda modes: modes[0])),
+            ecc_uncorrected=ask(
+                "ecc_uncorrected",
+                Way("nvmlDeviceGetTotalEccErrors", whole, _UNCORRECTED, _VOLATILE),
+            ),
             mig=self._mig(found),
             processes=self._processes(found),
             missing=dict(query.missing),
@@ -148,7 +156,7 @@ class NvmlSession:
             return True
         way = Way("nvmlDeviceGetMigMode", found.handle)
         mode = self._query.call("mig", found.key, way, pick=lambda modes: modes[0])
-        return None if mode is None else bool(mode)
+        return _flag(mode)
 
     def _processes(self, found: Found) -> list[GpuProcess] | None:
         rows = self._query.call(
@@ -187,6 +195,10 @@ def _unreadable(found: Found, reason: str) -> GpuReading:
         missing=dict.fromkeys(fields, reason),
         **nothing,
     )
+
+
+def _flag(mode: int | None) -> bool | None:
+    return None if mode is None else bool(mode)
 
 
 def _watts(milliwatts: int | None) -> float | None:

@@ -79,6 +79,8 @@ class Live:
     evidence: Evidence | None = None
     memory: EngineMemory | None = None
     gpu: GpuReading | None = None
+    other_gpus: dict[str, GpuReading] = field(default_factory=dict)
+    """The machine's other devices by UUID, as they were looked at last."""
     host: HostReading | None = None
     link: LinkReading | None = None
     """The way to a worker on another machine."""
@@ -309,7 +311,11 @@ class Live:
             case Gone():
                 self._take_gone(record)
             case GpuReading():
-                self.gpu = record
+                if record.followed:
+                    self.gpu = record
+                    self.other_gpus.pop(record.uuid, None)
+                else:
+                    self.other_gpus[record.uuid] = record
                 if self.running and record.throttle:
                     self.throttled.update(record.throttle)
             case HostReading():

@@ -25,8 +25,13 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def lines(stream: io.BytesIO) -> list[dict[str, object]]:
+def everything(stream: io.BytesIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def lines(out: io.BytesIO) -> list[dict[str, object]]:
+    """All but the looks at devices that are not followed."""
+    return [line for line in everything(out) if line.get("followed", True)]
 
 
 def test_it_says_hello_reads_and_ends_with_its_stdin() -> None:
@@ -201,3 +206,15 @@ def test_a_failure_to_open_is_an_unavailable_error() -> None:
     with pytest.raises(NvmlUnavailableError) as caught:
         NvmlSession(module)
     assert caught.value.exit_code == 3
+
+
+def test_other_devices_are_looked_at_now_and_then() -> None:
+    """Every fifth reading brings the other GPUs too, marked as not followed."""
+    out = io.BytesIO()
+    monitor = Monitor(out, open_nvml=lambda: NvmlSession(FakeNvml("GPU-aaaa", "GPU-bbbb")))
+    monitor.take(encode(WatchCommand(uuid="GPU-bbbb", worker_pid=None)))
+    for _ in range(6):
+        monitor.read()
+    others = [line["uuid"] for line in everything(out) if not line.get("followed", True)]
+    assert others == ["GPU-aaaa", "GPU-aaaa"]
+    assert [line["uuid"] for line in lines(out) if line["type"] == "gpu"] == ["GPU-bbbb"] * 6

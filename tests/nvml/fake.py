@@ -72,6 +72,7 @@ class FakeNvml:
         self.figures: dict[str, Any] = {
             "name": "NVIDIA H100 80GB HBM3", "gpu": 97, "power": 650_000, "cap": 700_000,
             "temperature": 61, "clocks": {1: 1980, 2: 2619}, "reasons": 0x1 | 0x4 | 0x40,
+            "ecc": 0,
         }  # fmt: skip
         self.memory: Any = SimpleNamespace(
             total=80 * GIB, used=10 * GIB, free=69 * GIB, reserved=1 * GIB
@@ -172,6 +173,14 @@ class FakeNvml:
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:
         self._enter("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         return 0x1 | 0x2
+
+    def nvmlDeviceGetEccMode(self, handle: int) -> list[int]:
+        self._enter("nvmlDeviceGetEccMode", handle)
+        return [1, 1]
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> Any:
+        self._enter("nvmlDeviceGetTotalEccErrors", handle)
+        return self.figures["ecc"] if (kind, counter) == (1, 0) else 99
 
     def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
         self._enter("nvmlDeviceGetMigMode", handle)

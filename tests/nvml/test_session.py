@@ -313,3 +313,14 @@ def test_listing_names_every_usable_device() -> None:
     module.broken["nvmlDeviceGetHandleByIndex@0"] = fake.NVMLError_GpuIsLost()
     assert [one.index for one in devices(module)] == [1]
     assert module.calls[-1] == "nvmlShutdown"
+
+
+@pytest.mark.parametrize(("counted", "shown"), [(0, 0), (3, 3), (2**64 - 1, None)])
+def test_uncorrected_errors_are_counted_or_unknown(counted: int, shown: int | None) -> None:
+    """ECC is on with its count of uncorrected errors; NVML's sentinel is no count."""
+    module = FakeNvml("GPU-aaaa")
+    module.figures["ecc"] = counted
+    reading = NvmlSession(module).read()
+    assert (reading.ecc, reading.ecc_uncorrected) == (True, shown)
+    module.broken["nvmlDeviceGetEccMode"] = fake.NVMLError_NotSupported()
+    assert NvmlSession(module).read().ecc is None

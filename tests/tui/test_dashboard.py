@@ -13,6 +13,7 @@ from kvtui.config import settings
 from kvtui.errors import InputError
 from kvtui.records import (
     Gone,
+    GpuReading,
     HoldCommand,
     Limit,
     Notice,
@@ -30,6 +31,7 @@ from kvtui.tui.bindings import BINDINGS
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
+from kvtui.tui.panels.gpu import GpuPanel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.panels.memory import MemoryPanel
@@ -645,3 +647,24 @@ async def test_a_small_terminal_is_told_the_size_it_needs() -> None:
         await pilot.pause()
         shown = re.sub(r"\s+", " ", screen_text(app))
         assert "kvtui needs 40x12 cells; this is 39x11." in shown
+
+
+async def test_the_device_panel_names_what_people_expect() -> None:
+    """ECC, throttling and MIG in words, shared memory said, and the machine's other GPUs."""
+    room = HandRoom()
+    app = dashboard(room, TUTORIAL)
+    gpu = GpuReading(
+        index=0, uuid="GPU-a", name="NVIDIA GB10", pci_bus_id=None, total_bytes=100 * 2**30,
+        used_bytes=40 * 2**30, free_bytes=60 * 2**30, reserved_bytes=None, unified=True,
+        busy_percent=97, power_w=650, power_limit_w=700, temperature_c=61, sm_clock_mhz=1980,
+        memory_clock_mhz=2619, max_memory_clock_mhz=2619, throttle=["power cap"], mig=True,
+        processes=[], missing={}, ecc=True, ecc_uncorrected=3,
+    )  # fmt: skip
+    other = msgspec.structs.replace(gpu, index=1, uuid="GPU-b", name="other", followed=False)
+    async with app.run_test(size=(200, 60)) as pilot:
+        room.monitor.put(gpu, other)
+        await settle(pilot, lambda: bool(app.live.other_gpus))
+        await settle(pilot, lambda: "GPU #1" in text(app, GpuPanel))
+        shown = text(app, GpuPanel)
+        for word in ("MIG", "UNIFIED", "THROTTLED: power cap", "3 UNCORRECTED ERRORS", "650 W"):
+            assert word in shown

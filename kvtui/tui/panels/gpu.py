@@ -43,13 +43,20 @@ class GpuPanel(Panel, can_focus=True):
             )
         if live.gpu is not None and live.gpu.processes and len(found) < height:
             found += self._processes(live.gpu, height - len(found), width)
+        for other in sorted(live.other_gpus.values(), key=lambda one: one.index):
+            found += self._other(other, width)
         return found or [Text("Waiting for the monitor.", DIM)]
 
     def _gpu(self, gpu: GpuReading, width: int) -> list[Text]:
         used, total = gpu.used_bytes, gpu.total_bytes
         found = flow(
             "GPU",
-            [Text(gpu.name or NOT_AVAILABLE, "bold"), Text(f"NVML #{gpu.index}", DIM)],
+            [
+                Text(gpu.name or NOT_AVAILABLE, "bold"),
+                Text(f"NVML #{gpu.index}" if gpu.index >= 0 else "", DIM),
+                Text("MIG" if gpu.mig else "", f"bold {ORANGE}"),
+                Text("UNIFIED with the host's memory" if gpu.unified else "", f"bold {ORANGE}"),
+            ],
             width,
         )
         found += flow(
@@ -87,7 +94,15 @@ class GpuPanel(Panel, can_focus=True):
                 [pair("SM", _shown(gpu.sm_clock_mhz)), pair("mem", clocks), throttle],
                 width,
             ),
+            *flow("ECC", _ecc(gpu), width),
         ]
+
+    def _other(self, gpu: GpuReading, width: int) -> list[Text]:
+        """Another device of the machine in one line."""
+        held = f"{format_bytes(gpu.used_bytes)} of {format_bytes(gpu.total_bytes)}"
+        name = Text(gpu.name or NOT_AVAILABLE, DIM)
+        busy = pair("busy", _shown(gpu.busy_percent, "%"))
+        return flow(f"GPU #{gpu.index}", [held, busy, name], width)
 
     def _host(self, host: HostReading, width: int) -> list[Text]:
         used = host.total_bytes - host.available_bytes
@@ -120,6 +135,17 @@ class GpuPanel(Panel, can_focus=True):
             name.truncate(max(0, width - line.cell_len - len(ours)), overflow="ellipsis")
             found.append(line.append_text(name).append(ours, BLUE))
         return found
+
+
+def _ecc(gpu: GpuReading) -> list[Text | str]:
+    if gpu.ecc is None:
+        return [NOT_AVAILABLE]
+    if not gpu.ecc:
+        return ["off"]
+    errors = gpu.ecc_uncorrected
+    if errors:
+        return ["on", Text(f"{errors:,} UNCORRECTED ERRORS", f"bold {ORANGE}")]
+    return ["on", pair("uncorrected", NOT_AVAILABLE if errors is None else "0")]
 
 
 def _shown(value: float | None, unit: str = "") -> str:
