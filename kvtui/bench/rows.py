@@ -129,19 +129,21 @@ def _flags(
     candidate, gpu, shape = one.candidate, one.gpu, one.candidate.shape
     if shape is None:
         return _present(flag_rules.drifted(around.before_bytes_per_s, around.after_bytes_per_s))
-    busy = one.launches.busy_ms if one.launches and not candidate.graph else None
+    launched = None if candidate.graph else one.launches
+    busy = launched.busy_ms if launched else None
     # A container may list process ids of its host, so ours is taken off by count and not by id.
     others = max(0, len((gpu.processes if gpu else None) or []) - 1)
     return _present(
         flag_rules.resident(candidate.bytes, machine.cache_bytes),
         flag_rules.beyond_limit(share),
         flag_rules.host_bound(p50, busy),
+        flag_rules.launch_bound(busy, launched.count if launched else None),
         flag_rules.compute_bound(
             intensity,
             machine.peak_flop_per_s,
             max(around.before_bytes_per_s, around.after_bytes_per_s),
         ),
-        flag_rules.throttled((gpu.throttle if gpu else None) or []),
+        flag_rules.throttled(_slowed(gpu)),
         flag_rules.drifted(around.before_bytes_per_s, around.after_bytes_per_s),
         flag_rules.spread(percentile(one.samples.step_ms, 90) / p50),
         flag_rules.other_processes(others),
@@ -154,6 +156,14 @@ def _flags(
         ),
         flag_rules.unified(shared=gpu.unified if gpu else None),
     )
+
+
+def _slowed(gpu: GpuReading | None) -> list[str]:
+    """Why the device runs below its clocks, in words."""
+    if gpu is None:
+        return []
+    memory = flag_rules.slow_memory(gpu.memory_clock_mhz, gpu.max_memory_clock_mhz)
+    return [*(gpu.throttle or []), *([memory] if memory else [])]
 
 
 def _present(*found: Flag | None) -> list[Flag]:

@@ -14,6 +14,8 @@ from kvtui.units import format_bytes, format_rate, format_share
 _CACHE_MULTIPLE: Final = 5
 """A step must touch this many times the last-level cache to be read from memory."""
 _HOST_GAP: Final = 0.15
+_LEAST_KERNEL_US: Final = 10.0
+"""Mean time of a kernel below which launching them one by one is what takes the time."""
 _DRIFT: Final = 0.10
 _SPREAD: Final = 1.15
 _BUSY_SHARE: Final = 0.5
@@ -59,6 +61,16 @@ def host_bound(wall_ms: float | None, device_ms: float | None) -> Flag | None:
     return Flag("HOST-BOUND", f"The device idles {format_share(gap)} of each step.")
 
 
+def launch_bound(busy_ms: float | None, launches: int | None) -> Flag | None:
+    """Kernels of a step, launched by the host one by one, are too short to hide the launches."""
+    if busy_ms is None or not launches:
+        return None
+    mean_us = busy_ms * 1e3 / launches
+    if mean_us >= _LEAST_KERNEL_US:
+        return None
+    return Flag("HOST-BOUND", f"{launches} kernels a step take {mean_us:.1f} µs each.")
+
+
 def compute_bound(
     intensity: float | None, flop_per_s: float | None, bytes_per_s: float | None
 ) -> Flag | None:
@@ -79,6 +91,13 @@ def throttled(reasons: Collection[str]) -> Flag | None:
     if not reasons:
         return None
     return Flag("THROTTLED", "The device slowed down: " + ", ".join(sorted(reasons)) + ".")
+
+
+def slow_memory(clock_mhz: int | None, max_mhz: int | None) -> str | None:
+    """A reason for ``throttled`` where the memory clock is below its maximum."""
+    if clock_mhz is None or max_mhz is None or clock_mhz >= max_mhz:
+        return None
+    return f"memory at {clock_mhz} of {max_mhz} MHz"
 
 
 def drifted(before: float | None, after: float | None) -> Flag | None:

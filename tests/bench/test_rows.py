@@ -69,6 +69,7 @@ def made(
     shape: Shape = SHAPE,
     moved: int = 34 * 10**9,
     graph: bool = False,
+    launched: int = 96,
 ) -> Row:
     """A step of 8 ms over 34 GB on an H200 whose limit is 4.4 TB/s: 0.97 of it, no flag."""
     candidate = Candidate(
@@ -80,7 +81,7 @@ def made(
         Samples([step_ms] * 9, [step_ms] * 9),
         None,
         "flash_fwd_splitkv",
-        Launches(96, busy_ms),
+        Launches(launched, busy_ms),
         gpu or reading(),
     )
     return row(taken, {"contiguous": taken}, Around(4.4e12, after), SETUP, H200)
@@ -104,6 +105,8 @@ def test_a_clean_figure_on_a_gpu_has_no_flag() -> None:
         (made(step_ms=7.0, busy_ms=6.9), "L2-RESIDENT"),
         (made(moved=200 * 10**6, shape=replace(SHAPE, layers=1, tokens=762)), "L2-RESIDENT"),
         (made(gpu=reading(throttle=["power cap"])), "THROTTLED"),
+        (made(gpu=reading(memory_clock_mhz=2000, max_memory_clock_mhz=3201)), "THROTTLED"),
+        (made(launched=1000), "HOST-BOUND"),
         (made(gpu=reading(mig=True)), "PARTIAL-GPU"),
         (made(gpu=reading(unified=True)), "UNIFIED"),
         (

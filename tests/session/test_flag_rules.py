@@ -17,6 +17,7 @@ from kvtui.session.flag_rules import Flag
             flag_rules.compute_bound(104, 206, 1),
             "COMPUTE-BOUND",
         ),
+        (flag_rules.launch_bound(0.1, 10), flag_rules.launch_bound(0.09, 10), "HOST-BOUND"),
         (flag_rules.throttled([]), flag_rules.throttled(["power cap"]), "THROTTLED"),
         (flag_rules.drifted(100, 91), flag_rules.drifted(89, 100), "CONTENDED"),
         (flag_rules.spread(1.15), flag_rules.spread(1.16), "CONTENDED"),
@@ -47,6 +48,12 @@ def test_what_is_unknown_flags_nothing() -> None:
     assert flag_rules.compute_bound(1e6, None, 1.0) is flag_rules.busy(None, 1) is None
     assert flag_rules.drifted(None, 1.0) is flag_rules.underfilled(1, None) is None
     assert flag_rules.partial(mig=None) is flag_rules.unified(shared=None) is None
+
+
+def test_memory_below_its_maximum_clock_is_a_reason() -> None:
+    """A card that computes at a lower memory clock than its table says so in words."""
+    assert flag_rules.slow_memory(9251, 9501) == "memory at 9251 of 9501 MHz"
+    assert flag_rules.slow_memory(9501, 9501) is flag_rules.slow_memory(None, 9501) is None
 
 
 def test_a_limit_that_no_such_board_has_is_said() -> None:
