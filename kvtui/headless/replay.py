@@ -18,13 +18,15 @@ def replay_summary(paths: list[Path]) -> ExitCode:
     Raises:
         SourceError: a file is no recording, or holds no run.
     """
+    found: list[Summary] = []
     for path in paths:
         with closing(Recording(path)) as recording:
-            lines = [encode(one).decode().rstrip("\n") for one in _summaries(recording)]
-        if not lines:
+            summaries = list(_summaries(recording))
+        if not summaries:
             raise SourceError(f"recording {path}: it holds no run.")
-        for line in lines:
-            output.data(line)
+        found += summaries
+    for one in found:
+        output.data(encode(one).decode().rstrip("\n"))
     return ExitCode.DONE
 
 

@@ -19,14 +19,14 @@ from textual.theme import Theme
 from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
-from kvtui.errors import ExitCode, InputError, KvtuiError
+from kvtui.errors import ExitCode, KvtuiError
 from kvtui.log import LOG
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
 from kvtui.spec import DecodeRun
 from kvtui.tui import lists
-from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, check_keymap, commands
+from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.exporting import SUFFIXES, new_recorder, text_of, write_new
@@ -35,6 +35,7 @@ from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.panels.live import LivePanel
+from kvtui.tui.screen_settings import check
 from kvtui.tui.signals import end_on_signals
 
 
@@ -347,12 +348,7 @@ def shown(app: KvtuiApp, settings: Settings) -> int:
     Raises:
         InputError: a theme or key cannot be used, or the first question cannot be asked.
     """
-    check_keymap(settings.keys)
-    theme = settings.theme
-    if theme is not None and theme not in app.available_themes:
-        origin = settings.origins["theme"].origin
-        field = "theme" if origin == "flag" else f"theme ({origin})"
-        raise InputError(field, theme, "one of " + ", ".join(sorted(app.available_themes)))
+    check(settings)
     if app.question.answer is None and app.question.error is not None:
         raise app.question.error
     try:

@@ -159,8 +159,11 @@ REPLAY_KEYS: Final = Keys(
 
 def changeable_keys() -> dict[str, tuple[str, str]]:
     """Key and meaning of every binding that settings may change, by id."""
-    listed = (*LIVE_KEYS.bindings, *REPLAY_KEYS.bindings)
-    return {one.id: (one.key, one.tooltip) for one in reversed(listed) if one.id is not None}
+    found: dict[str, tuple[str, str]] = {}
+    for one in (*LIVE_KEYS.bindings, *REPLAY_KEYS.bindings):
+        if one.id is not None:
+            found.setdefault(one.id, (one.key, one.tooltip))
+    return found
 
 
 def check_keymap(keymap: Mapping[str, str]) -> None:

@@ -57,6 +57,16 @@ def test_a_bad_value_is_one_sentence_and_exit_2(tmp_path: Path) -> None:
         assert result.stderr.count("\n") == 1
 
 
+def test_what_only_the_screen_can_judge_is_judged_too(tmp_path: Path) -> None:
+    """A theme that does not exist and a key that is taken are named with their origin."""
+    theme = kvtui("config", home=tmp_path, KVTUI_THEME="plaid")
+    assert (theme.returncode, theme.stdout) == (2, "")
+    assert "theme (KVTUI_THEME) is 'plaid'; it must be one of" in theme.stderr
+    key = kvtui("config", home=tmp_path, KVTUI_KEYS="run=q")
+    assert (key.returncode, key.stdout) == (2, "")
+    assert "keys.run is 'q'; it must be a key of its own; quit has that one." in key.stderr
+
+
 def test_the_log_says_what_was_called_and_what_happened(tmp_path: Path) -> None:
     """--log appends; a file that cannot be opened is a sentence."""
     log = tmp_path / "log"

@@ -56,6 +56,16 @@ def test_what_cannot_be_replayed_is_a_sentence(tmp_path: Path, data: bytes, sent
     assert result.stderr.count("\n") == 1
 
 
+def test_a_second_file_that_is_none_leaves_stdout_empty(tmp_path: Path) -> None:
+    """With --against both are summed up, or neither."""
+    write(tmp_path / "run", 10)
+    both = kvtui("replay", str(tmp_path / "run"), "--against", str(tmp_path / "run"), "--json")
+    assert (both.returncode, both.stdout.count("\n")) == (0, 2)
+    result = kvtui("replay", str(tmp_path / "run"), "--against", str(tmp_path / "no"), "--json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "No such file or directory" in result.stderr
+
+
 def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     """Exit 2, and what to do instead."""
     write(tmp_path / "run", 10)

@@ -24,10 +24,13 @@ def carry_out(options: argparse.Namespace) -> ExitCode:
     """Print the settings, or the default file."""
     from kvtui.headless.config import print_default, print_settings
     from kvtui.tui.bindings import changeable_keys
+    from kvtui.tui.screen_settings import check
 
     keys = changeable_keys()
     if options.default:
         from kvtui.config import default_file
 
         return print_default(default_file(keys))
-    return print_settings(flags.settings(options, ids=tuple(keys)), as_json=options.json)
+    found = flags.settings(options, ids=tuple(keys))
+    check(found)
+    return print_settings(found, as_json=options.json)
