@@ -21,6 +21,9 @@ _SAMPLE_NS: Final = 2_000_000
 _CUDA_SAMPLE_NS: Final = 10_000_000
 _MOST_REPEATS: Final = 1000
 _MOST_ROUNDS: Final = 20_000
+_FEWEST_ROUNDS: Final = 3
+_PATIENCE_S: Final = 10.0
+"""A group that is slower than was thought ends here, after its fewest rounds."""
 _WARM_STEPS: Final = 10
 _WARM_SECONDS: Final = 0.5
 _WARM_AGREEMENT: Final = 0.02
@@ -38,13 +41,16 @@ class Samples:
 def timed(group: Group, device: torch.device, seconds: float) -> list[Samples]:
     """Samples of every candidate: rounds in turn for ``seconds``, warm-up not counted.
 
-    At least the group's fewest rounds are taken, whatever they take.
+    The group's least rounds are taken even where that takes longer, but not without end.
     """
     repeats = [warm_up(one, device) for one in group.candidates]
     found = [Samples() for _ in group.candidates]
     begun = perf_counter()
     for taken in range(_MOST_ROUNDS):
-        if taken >= group.least_rounds and perf_counter() - begun >= seconds:
+        spent = perf_counter() - begun
+        if taken >= group.least_rounds and spent >= seconds:
+            break
+        if taken >= _FEWEST_ROUNDS and spent >= max(seconds, _PATIENCE_S):
             break
         for one, samples, times in zip(group.candidates, found, repeats, strict=True):
             device_ns, wall_ns = _sample(one, times, device)

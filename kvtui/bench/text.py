@@ -1,5 +1,7 @@
 """The report for a reader: a table a case, aims beside ratios, a sentence a flag."""
 
+from typing import Final
+
 from kvtui.bench.aims import LIMIT, aim
 from kvtui.bench.case import Case
 from kvtui.bench.results import Comparison, Report, Row
@@ -12,6 +14,8 @@ from kvtui.units import (
     format_share,
 )
 
+_SURE: Final = 6
+"""Rounds from which on the interval of a median holds in 95 of 100 repetitions."""
 _HEADER = (
     "",
     "dtype",
@@ -106,9 +110,10 @@ def _ratios(row: Row, kind: str) -> list[str]:
     lines = []
     for name, ratio in row.against.items():
         low, high = row.against_interval[name]
+        sure = "95 %" if row.step_ms.n >= _SURE else "range"
         wanted = aim(row, name, kind)
         told = "" if wanted is None else f", aim {wanted:g}"
-        lines.append(f"{ratio:.2f} times {name} (95 %: {low:.2f} to {high:.2f}{told})")
+        lines.append(f"{ratio:.3f} times {name} ({sure}: {low:.3f} to {high:.3f}{told})")
     wanted = aim(row, LIMIT, kind)
     if wanted is not None:
         lines.append(f"{format_share(row.share_of_limit)} of the limit, aim {format_share(wanted)}")

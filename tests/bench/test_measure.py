@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtui.bench import measure
 from kvtui.bench.case import Candidate, Group
 from kvtui.bench.launches import counted
 from kvtui.bench.measure import Samples, ratios, timed
@@ -31,6 +32,13 @@ def test_candidates_take_turns() -> None:
     assert [len(one.step_ms) for one in found] == [7, 7]
     runs = [name for at, name in enumerate(calls) if at == 0 or calls[at - 1] != name]
     assert runs[-14:] == ["a", "b"] * 7
+
+
+def test_a_slow_group_does_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates far slower than thought give three rounds, and the bench goes on."""
+    monkeypatch.setattr(measure, "_PATIENCE_S", 0.0)
+    (found,) = timed(Group((candidate("a", []),), least_rounds=50), CPU, 0.0)
+    assert len(found.step_ms) == 3
 
 
 def test_a_sweep_may_be_more_than_one_step() -> None:
