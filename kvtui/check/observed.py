@@ -9,10 +9,12 @@ Nothing here judges; ``suspects`` does.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
+from kvtui.engine.attention import backends
 from kvtui.engine.compute import ONE_THREAD, Compute
 from kvtui.engine.decoder import Attention, Decoder
 from kvtui.engine.layers import normalised
@@ -20,12 +22,22 @@ from kvtui.engine.plan import checked_dtype
 from kvtui.engine.prefill import visible
 from kvtui.engine.schedules import UNSCALED, Schedule
 from kvtui.engine.workspace import prompts
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, SinksWindow, SlidingWindow
+from kvtui.spec import (
+    DecodeRun,
+    FullAttention,
+    LatentAttention,
+    LayerGroup,
+    SinksWindow,
+    SlidingWindow,
+)
 
 Schedules = tuple[Schedule, Schedule]
 """Of the prompt, and of the steps after it."""
 PLAIN: Schedules = (UNSCALED, UNSCALED)
-_ULPS = 4
+_ULPS: Final = 4
+"""Units in the last place that a reordered sum of attention may be off by in 16 bits."""
+_DEFAULT_NOPE: Final = 128
+"""Unrotated part of a DeepSeek-V2 or V3 head (arXiv:2405.04434), as the engine's layers take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,7 @@ def observe(
 ) -> Iterator[Observed]:
     """Every query of a run of one layer: the prompt's, then one a step, sequence by sequence."""
     narrow = replace(run, groups=(replace(run.groups[0], layers=1),), work="attention")
-    with torch.inference_mode():
+    with torch.inference_mode(), backends(device):
         decoder = Decoder(narrow, checked_dtype(run.dtype), device, compute=compute)
         decoder.reschedule(schedules[0])
         attention = decoder.layers[0].attention
@@ -149,14 +161,14 @@ def _one(
     )
 
 
-def _scale(group: object) -> float:
+def _scale(group: LayerGroup) -> float:
     if isinstance(group, LatentAttention):
-        return 1 / math.sqrt((group.nope_dim or 128) + group.rope_dim)
+        return 1 / math.sqrt((group.nope_dim or _DEFAULT_NOPE) + group.rope_dim)
     assert isinstance(group, FullAttention)
     return 1 / math.sqrt(group.k_width)
 
 
-def _rotated(group: object) -> slice:
+def _rotated(group: LayerGroup) -> slice:
     """All of a head; of a latent row, the key at its end."""
     if isinstance(group, LatentAttention):
         return slice(group.kv_lora_rank, group.kv_lora_rank + group.rope_dim)

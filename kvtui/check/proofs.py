@@ -14,7 +14,7 @@ import torch
 from kvtui.check.observed import PLAIN, Schedules, observe
 from kvtui.check.results import Result
 from kvtui.check.suspects import suspect
-from kvtui.engine.attention import dense_attention
+from kvtui.engine.attention import backends, dense_attention
 from kvtui.engine.caches import QUANTISED, check_cache
 from kvtui.engine.caches.codecs import HEADROOM, INT4_GROUP
 from kvtui.engine.caches.quantised import QuantisedCache
@@ -159,7 +159,7 @@ def equality(
         return _result(run, kind, "skipped", None, None, f"{error.field} {error.value}: full only")
     worst, bound = 0.0, 0.0
     dtype = _DTYPES[run.dtype]
-    with torch.inference_mode():
+    with torch.inference_mode(), backends(device):
         decoder = Decoder(run, dtype, device, compute=compute)
         decoder.reschedule(schedules[0])
         generator = torch.Generator(device=device).manual_seed(run.seed)

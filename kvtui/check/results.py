@@ -59,12 +59,17 @@ def report(device: str, results: list[Result]) -> Report:
 def table(found: Report) -> str:
     """A line a proof, and the count."""
     lines = [f"device {found.device}"]
+    attention, dtype = (
+        max((len(getattr(one, column)) for one in found.results), default=0) + 2
+        for column in ("attention", "dtype")
+    )
     for one in found.results:
         error = "" if one.error is None else f"{one.error:.3g}"
         bound = "" if one.bound is None else f"(bound {one.bound:.3g})"
         lines.append(
-            f"{one.status.upper():<8}{one.name:<28}{one.cache:<12}{one.attention:<13}"
-            f"{one.dtype:<15}{error:>9} {bound} {one.suspect}".rstrip()
+            f"{one.status.upper():<8}{one.name:<28}{one.cache:<12}"
+            f"{one.attention:<{attention}}{one.dtype:<{dtype}}"
+            f"{error:>9} {bound} {one.suspect}".rstrip()
         )
     lines.append(f"{found.passed} passed, {found.failed} failed, {found.skipped} skipped")
     return "\n".join(lines)

@@ -57,6 +57,15 @@ def test_the_report_counts() -> None:
     assert len(table(found).splitlines()) == 4
 
 
+def test_columns_never_touch() -> None:
+    """However long a name, two spaces follow it in the table."""
+    run = small_run("contiguous", KINDS["gqa"], "fp32")
+    results = [equality(run, name, CPU) for name in ("gqa", "window and sinks under yarn")]
+    rows = table(report("a CPU", results)).splitlines()[1:3]
+    assert "window and sinks under yarn  fp32  " in rows[1]
+    assert rows[0].index("fp32") == rows[1].index("fp32")
+
+
 def test_the_command_exits_by_its_result() -> None:
     """kvtui check --json is one object, exit 0 when nothing fails, and quiet on stderr.
 

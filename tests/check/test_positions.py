@@ -96,3 +96,11 @@ def test_the_command_fails_when_told_to_change_the_schedule() -> None:
     assert found["passed"] == 0
     assert found["failed"] == len(found["results"]) > 0
     assert all(one["suspect"].startswith("position") for one in found["results"])
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+def test_positions_are_proven_on_a_gpu() -> None:
+    """Both halves hold with the kernels a GPU attends with."""
+    results = list(prove_positions(torch.device("cuda", 0)))
+    assert [one for one in results if one.status != "passed"] == []

@@ -200,3 +200,17 @@ def test_two_paths_that_differ_end_the_command_with_a_sentence(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("kvtui: cached decoding differs from recomputation")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+def test_a_gpu_reports_what_its_allocator_says() -> None:
+    """Allocated and reserved peaks of each path, and what is left after the run."""
+    found = reference.run(reference.ON_CUDA, "cuda")
+    for one in (found.peak_recompute, found.peak_cached, found.peak_decode):
+        assert one.allocated_bytes > 0
+        assert one.reserved_bytes is not None
+    assert found.peak_cached.allocated_bytes >= found.theoretical_bytes
+    assert found.allocated_bytes is not None
+    assert found.reserved_bytes is not None
+    assert found.reserved_bytes >= found.allocated_bytes > found.held_bytes
