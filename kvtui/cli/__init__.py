@@ -23,6 +23,7 @@ from kvtui.cli.commands import (
     reconcile,
     replay,
     run_loop,
+    serve,
     size,
 )
 from kvtui.errors import ExitCode, KvtuiError
@@ -38,6 +39,7 @@ _COMMANDS: Final = (
     presets,
     config,
     monitor,
+    serve,
 )
 
 

@@ -23,6 +23,10 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
     """Show the dashboard, or say why not and do its job as text."""
     why = no_screen()
     if why is None:
+        if in_browser():
+            from kvtui.helper_process import die_with_parent
+
+            die_with_parent()
         from kvtui.tui.app import run as run_dashboard
 
         return run_dashboard(
@@ -48,6 +52,8 @@ def carry_out(options: argparse.Namespace) -> ExitCode | int:
 
 def no_screen() -> str | None:
     """Why the dashboard cannot be drawn; None when it can. Textual draws on stderr."""
+    if in_browser():
+        return None
     if os.environ.get("TERM", "") == "dumb":
         return "TERM is dumb"
     for name, stream in (("stdin", sys.stdin), ("stderr", sys.stderr)):
@@ -57,3 +63,8 @@ def no_screen() -> str | None:
         except ValueError:
             return f"{name} is closed"
     return None
+
+
+def in_browser() -> bool:
+    """``kvtui serve`` started this: what is drawn goes to a page, and there is no terminal."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
