@@ -28,8 +28,12 @@ def main() -> None:
     except KvtuiError as error:
         sys.stderr.write(f"kvtui: {error}\n")
         sys.exit(int(error.exit_code))
+    except torch.OutOfMemoryError as error:
+        sys.stderr.write(f"kvtui: the device ran out of memory: {str(error).splitlines()[0]}\n")
+        sys.exit(int(ExitCode.RUN_FAILED))
     except AssertionError as error:
-        sys.stderr.write(f"kvtui: cached decoding differs from recomputation: {error}\n")
+        told = " ".join(str(error).split())
+        sys.stderr.write(f"kvtui: cached decoding differs from recomputation: {told}\n")
         sys.exit(int(ExitCode.RUN_FAILED))
     sys.stdout.write(
         (msgspec.json.encode(report).decode() if options.json else text(report)) + "\n"

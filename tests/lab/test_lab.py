@@ -198,8 +198,27 @@ def test_two_paths_that_differ_end_the_command_with_a_sentence(
         command.main()
     assert ended.value.code == 1
     said = capsys.readouterr()
-    assert said.out == ""
+    assert (said.out, said.err.count("\n")) == ("", 1)
     assert said.err.startswith("kvtui: cached decoding differs from recomputation")
+
+
+def test_a_device_without_memory_ends_the_command_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An allocation that fails in the sweep exits 1 with the allocator's first line."""
+
+    def full(*_: object) -> None:
+        message = "CUDA out of memory. Tried to allocate 264.00 MiB.\nMore of it."
+        raise torch.OutOfMemoryError(message)
+
+    monkeypatch.setattr(reference.Experiment, "recompute", full)
+    monkeypatch.setattr(sys, "argv", ["kvtui lab", "--device", "cpu"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "Tried to allocate 264.00 MiB" in said.err
 
 
 @pytest.mark.cuda
