@@ -338,22 +338,23 @@ def run(
         room=lambda live: EngineRoom(live, helpers),
         settings=settings,
     )
-    with contextlib.nullcontext() if record is None else Recorder(record) as app.recorder_wanted:
-        return shown(app, settings)
+    return shown(app, settings, record)
 
 
-def shown(app: KvtuiApp, settings: Settings) -> int:
+def shown(app: KvtuiApp, settings: Settings, record: Path | None = None) -> int:
     """Show ``app`` until it is left; the exit status.
 
     Raises:
         InputError: a theme or key cannot be used, or the first question cannot be asked.
+        SourceError: ``record`` cannot be opened; nothing of it is touched before the rest is right.
     """
     check(settings)
     if app.question.answer is None and app.question.error is not None:
         raise app.question.error
-    try:
-        app.run(mouse=settings.mouse)
-    finally:
-        app.room.kill_now()
-        LOG.info("left with status %s", app.return_code)
+    with contextlib.nullcontext() if record is None else Recorder(record) as app.recorder_wanted:
+        try:
+            app.run(mouse=settings.mouse)
+        finally:
+            app.room.kill_now()
+            LOG.info("left with status %s", app.return_code)
     return int(app.return_code or ExitCode.DONE)

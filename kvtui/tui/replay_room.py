@@ -76,10 +76,6 @@ class ReplayRoom(EngineRoom):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def end(self) -> None:
-        """Hold: a recording has no run to stop."""
-        self.pace.pause(paused=True)
-
     async def hold(self, *, paused: bool) -> None:
         """Stop time, or let it go on."""
         self.pace.pause(paused=paused)

@@ -7,12 +7,14 @@ import pytest
 
 from kvtui.client.recorder import Recorder
 from kvtui.client.recording import Recording
+from kvtui.config import settings
+from kvtui.errors import InputError
 from kvtui.records import HostReading, RunAsked
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.session.summary import summary
 from kvtui.sources.request import Request
-from kvtui.tui.app import KvtuiApp
+from kvtui.tui.app import KvtuiApp, run
 from tests.tui.sources import HOST, HandRoom, ended, opening, steps
 from tests.tui.test_dashboard import dashboard, detect, screen_text, settle
 
@@ -94,6 +96,16 @@ async def test_the_flag_records_from_the_first_reading_on(present_folder: Path) 
     assert app.room.recorder is None
     with closing(Recording(path)) as recording:
         assert any(isinstance(one, HostReading) for one in recording.read())
+
+
+def test_an_older_recording_survives_a_screen_that_cannot_be_shown(present_folder: Path) -> None:
+    """A theme that does not exist is refused before --record FILE is opened."""
+    path = present_folder / "mine.jsonl"
+    path.write_bytes(b"measured before")
+    with pytest.raises(InputError, match="theme is 'plaid'"):
+        run(Request(), RunOptions(), detect=detect, settings=settings({"theme": "plaid"}, {}),
+            record=path)  # fmt: skip
+    assert path.read_bytes() == b"measured before"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
