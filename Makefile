@@ -13,7 +13,7 @@ ifeq ($(SYSTEM_TORCH),1)
 VENV_FLAGS := --system-site-packages
 endif
 
-.PHONY: run test format screenshots watching-cost replay-cost gpu-checks clean
+.PHONY: run test format screenshots watching-cost screen-cost replay-cost gpu-checks clean
 
 run: $(VENV)/.engine
 	@$(BIN)/python -m kvtui $(ARGS)
@@ -34,6 +34,9 @@ screenshots: $(VENV)/.test
 
 watching-cost: $(VENV)/.test
 	@$(BIN)/python -m tests.tui.watching_cost
+
+screen-cost: $(VENV)/.test
+	@$(BIN)/python -m tests.tui.screen_cost
 
 replay-cost: $(VENV)/.test
 	@$(BIN)/python -m tests.tui.replay_cost
