@@ -5,6 +5,10 @@ from typing import Final
 from kvtui.errors import InputError
 from kvtui.runtimes.base import Difference, Pool, Reservation, Runtime
 from kvtui.runtimes.least import Ideal, Transformers
+from kvtui.runtimes.llama_cpp import LlamaCpp, LlamaCppUnified
+from kvtui.runtimes.sglang import Sglang
+from kvtui.runtimes.tensorrt_llm import TensorRtLlm
+from kvtui.runtimes.vllm import Vllm
 from kvtui.spec import Scenario
 
 __all__ = (
@@ -29,6 +33,11 @@ RUNTIMES: Final[dict[str, Runtime]] = {
     for known in (
         Ideal(),
         Transformers(),
+        Vllm(),
+        Sglang(),
+        TensorRtLlm(),
+        LlamaCpp(),
+        LlamaCppUnified(),
     )
 }
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
 from kvtui.spec import Scenario, uniform_workload
-from kvtui.units import format_bytes
+from kvtui.units import COUNT_MAX, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +186,22 @@ def sequences_held(runtime: Runtime, scenario: Scenario, available: int | None) 
     if not each:
         return 0.0
     return max(0.0, (available - fixed) / each) * scenario.parallel.dp_attention
+
+
+def whole_sequences_held(
+    runtime: Runtime, scenario: Scenario, available: int | None
+) -> float | None:
+    """The same in whole sequences, searched where a cache does not grow evenly with them."""
+    if available is None:
+        return None
+
+    def held(count: int) -> bool:
+        return runtime.reserved_bytes(with_sequences(scenario, count)) <= available
+
+    low, high = 0, 1
+    while high < COUNT_MAX and held(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if held(middle) else (low, middle)
+    return float(low * scenario.parallel.dp_attention)

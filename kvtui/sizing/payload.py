@@ -103,7 +103,7 @@ def payload(
             per_step += sum(
                 int(_growth(stream, run.tokens) * entry_bytes) * run.count for run in workload.runs
             )
-        state = group.layers * _state_bytes(group, tp)
+        state = group.layers * state_bytes(group, tp)
         group_state += state * workload.batch
         per_sequence += state
         state_total += group_state
@@ -144,7 +144,7 @@ def held_bytes(
                 else stored_entries(stream, workload, block, dcp)
             )
             total += entries * (values + metadata) * group.layers
-        total += group.layers * _state_bytes(group, tp) * workload.batch
+        total += group.layers * state_bytes(group, tp) * workload.batch
     return total
 
 
@@ -163,7 +163,7 @@ def read_bytes_per_step(
                 _share(stream, stream.read(run.tokens), dcp) * run.count for run in workload.runs
             )
             total += entries * (values + metadata) * group.layers
-        total += group.layers * _state_bytes(group, tp) * workload.batch
+        total += group.layers * state_bytes(group, tp) * workload.batch
     return total
 
 
@@ -180,7 +180,7 @@ def write_bytes_per_step(model: Model, workload: Workload, storage: Storage, *, 
             values, metadata = _row_set_bytes(stream.rows, storage, tp)
             per_token = Fraction(values + metadata, stream.tokens_per_entry)
             total += int(per_token * group.layers * workload.batch)
-        total += group.layers * _state_bytes(group, tp) * workload.batch
+        total += group.layers * state_bytes(group, tp) * workload.batch
     return total
 
 
@@ -267,6 +267,11 @@ def _row_bytes(row: Row, storage: Storage, tp: int) -> tuple[int, int]:
     return heads * (kv.value_bytes(width) + apart), heads * kv.scales_bytes(width)
 
 
+def entry_bytes(rows: tuple[Row, ...], storage: Storage, tp: int) -> int:
+    """Bytes of one entry of ``rows`` in one layer on one of ``tp`` ranks, scales included."""
+    return sum(_row_set_bytes(rows, storage, tp))
+
+
 @lru_cache(maxsize=4096)
 def _row_set_bytes(rows: tuple[Row, ...], storage: Storage, tp: int) -> tuple[int, int]:
     """Bytes of values and of scales of one entry in one layer."""
@@ -279,7 +284,8 @@ def _row_set_bytes(rows: tuple[Row, ...], storage: Storage, tp: int) -> tuple[in
 
 
 @lru_cache(maxsize=4096)
-def _state_bytes(group: LayerGroup, tp: int) -> int:
+def state_bytes(group: LayerGroup, tp: int) -> int:
+    """Bytes of one sequence's state in one layer of ``group``, on one of ``tp`` ranks."""
     return sum(
         element_format("state format", tensor.element_format).row_bytes(
             tensor.heads_per_rank(tp) * tensor.elements_per_head

@@ -33,7 +33,7 @@ class Rank:
         With speculation each sequence reserves its lookahead slots, and a draft model keeps a
         cache of its own; prompts in flight hold their tokens too.
         """
-        workload = _reserving(self.workload)
+        workload = reserving(self.workload)
         return sum(
             held_bytes(
                 model,
@@ -100,7 +100,7 @@ def stage_model(model: Model, layers: int) -> Model:
     return replace(model, groups=groups)
 
 
-def _reserving(workload: Workload) -> Workload:
+def reserving(workload: Workload) -> Workload:
     """``workload`` with its lookahead slots and the prompts in flight as sequences."""
     if not workload.lookahead and not workload.in_flight:
         return workload

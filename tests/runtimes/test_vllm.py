@@ -1,0 +1,121 @@
+"""vLLM's groups, pages and printed figures against published arithmetic and engine logs."""
+
+import pytest
+
+from kvtui.runtimes import reservation
+from kvtui.runtimes.vllm import Vllm
+from tests.runtimes.asking import ask
+
+MIB, GIB = 2**20, 2**30
+
+
+@pytest.mark.parametrize(
+    ("tokens", "in_flight", "mib"),
+    [
+        (8_192, 2_048, 243.4),
+        (8_192, 8_192, 384.4),
+        (8_192, 16_384, 384.4),
+        (32_768, 2_048, 819.4),
+        (32_768, 8_192, 963.4),
+        (32_768, 16_384, 1_155.4),
+        (131_072, 2_048, 3_123.4),
+        (131_072, 8_192, 3_267.4),
+        (131_072, 16_384, 3_459.4),
+    ],
+)
+def test_windows_hold_what_is_in_flight(tokens: int, in_flight: int, mib: float) -> None:
+    """gpt-oss-20b asks for a window, the tokens in flight and a straddled block per request."""
+    engine, asked = Vllm(in_flight_tokens=in_flight), ask(model="gpt-oss-20b", context=tokens)
+    blocks = engine.sequence_blocks(asked, tokens)
+    assert blocks * engine.layout(asked).block_bytes / MIB == pytest.approx(mib, abs=0.05)
+
+
+def test_gemma_has_seven_groups_of_ten() -> None:
+    """Ten full and 52 windowed layers of Gemma 3 27B fill 7 groups, 8 layers of them padding."""
+    layout = Vllm().layout(ask(model="gemma-3-27b", context=131_072))
+    groups = sum(page.groups for page in layout.pages)
+    assert (groups, layout.group_layers) == (7, 10)
+    assert groups * layout.group_layers - 62 == 8
+    asked = ask(model="gemma-3-27b", context=131_072)
+    assert any("8 padding layers" in one.what for one in Vllm().differences(asked))
+
+
+@pytest.mark.parametrize(
+    ("state", "cache", "tokens"),
+    [("bf16", "bf16", 544), ("fp32", "bf16", 1_056), ("bf16", "fp8", 1_072)],
+)
+def test_blocks_beside_states(state: str, cache: str, tokens: int) -> None:
+    """Qwen3-Next's attention block holds as many tokens as its state takes; fp8 doubles it."""
+    asked = ask(model="qwen3-next-80b-a3b", context=8_192, state_dtype=state, dtype=cache)
+    found = Vllm().layout(asked)
+    assert {page.tokens for page in found.pages if page.tokens} == {tokens}
+    assert len({page.bytes for page in found.pages}) == 1
+
+
+def test_sparse_mla_in_fp8() -> None:
+    """A token of DeepSeek-V3.2 takes 61 x (656 + 132) bytes in fp8, the index keys included."""
+    asked = ask(model="deepseek-v3.2", context=8_192, dtype="fp8", block=64)
+    assert Vllm().layout(asked).block_bytes == 64 * 48_068
+
+
+def test_index_keys_stay_fp8_beside_a_bf16_cache() -> None:
+    """A bf16 cache keeps 576 x 2 bytes of latent and still 132 of index key."""
+    asked = ask(model="deepseek-v3.2", context=8_192, block=64)
+    assert Vllm().layout(asked).block_bytes == 64 * 61 * (1_152 + 132)
+
+
+def test_pool_of_an_8b() -> None:
+    """Llama-3.1-8B in bf16: 2 MiB a block of 16, so 10 GiB are 5,120 blocks and 81,920 tokens."""
+    found = reservation("vllm", ask(model="llama-3.1-8b", context=8_192, kv_budget="10GiB")).pool
+    assert (found.block_bytes, found.blocks, found.tokens) == (2 * MIB, 5_120, 81_920)
+    assert found.concurrency == 10.0
+    assert found.log == (
+        "GPU KV cache size: 81,920 tokens",
+        "Maximum concurrency for 8,192 tokens per request: 10.00x",
+    )
+
+
+def test_one_block_is_the_null_block() -> None:
+    """One sequence of 8,192 tokens takes 512 blocks and the null block."""
+    asked = ask(model="llama-3.1-8b", context=8_192, block=16)
+    assert Vllm().reserved_bytes(asked) == 513 * 2 * MIB
+
+
+def test_utilization_is_of_the_total() -> None:
+    """0.9 of 80 GiB less 16 GiB of weights, 4 of activations and 1 of the rest leaves 51 GiB."""
+    asked = ask(
+        model="llama-3.1-8b", context=1, memory="80GiB", utilization=0.9, weights="16GiB",
+        activations="4GiB", overhead="1GiB",
+    )  # fmt: skip
+    assert Vllm().available_bytes(asked) == 51 * GIB
+    found = reservation("sglang", asked)
+    assert found.pool.bytes == 56 * GIB
+    found = reservation("tensorrt-llm", asked)
+    assert found.pool.bytes == int(59 * GIB * 0.9)
+    found = reservation("llama.cpp", asked)
+    assert found.pool.bytes == 58 * GIB
+    assert "not used" in found.share_of
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bytes_a_token"),
+    [("fp8", 65_536), ("fp8_per_token_head", 67_584), ("nvfp4", 36_864)],
+)
+def test_eight_and_four_bits(dtype: str, bytes_a_token: int) -> None:
+    """Llama-3.1-8B in vLLM's formats: per-tensor fp8 has no scales, the others do."""
+    asked = ask(model="llama-3.1-8b", context=16, dtype=dtype)
+    assert Vllm().layout(asked).block_bytes == 16 * bytes_a_token
+
+
+def test_chunks_have_no_straddled_block() -> None:
+    """Llama 4's chunk of 8,192 and 8,192 in flight are 1,024 blocks of 16 and not 1,025."""
+    asked = ask(model="llama-4-scout", context=131_072)
+    engine = Vllm(in_flight_tokens=8_192)
+    local, everything = 36 // 12, 1
+    assert engine.sequence_blocks(asked, 131_072) == local * 1_024 + everything * 8_192
+
+
+def test_a_format_it_has_not_is_said() -> None:
+    """q8_0 is counted as asked, and that vLLM has no such cache is said."""
+    found = reservation("vllm", ask(model="llama-3.1-8b", context=16, dtype="q8_0"))
+    assert any("q8_0" in note for note in found.notes)
