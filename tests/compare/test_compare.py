@@ -131,6 +131,20 @@ def test_engines_side_by_side() -> None:
     assert "one token less" in rows["transformers"].price
 
 
+def test_every_engine_keeps_within_its_own_share() -> None:
+    """Each engine's largest batch fits what it leaves for the cache, and one more does not."""
+    asked = scenario(Request(model="llama-3.1-8b", context="8192", batch="4", gpu="h100"))
+    found = compared([asked], runtimes=["all"])
+    assert {"ideal", "transformers", "vllm", "sglang", "tensorrt-llm", "llama.cpp"} <= {
+        one.runtime for one in found.rows
+    }
+    # 131,072 B a token, 8,192 tokens: 1 GiB a sequence, beside which engines keep at most 64 MiB.
+    for one in found.rows:
+        assert one.available_bytes is not None
+        assert isinstance(one.max_batch, int)
+        assert 0 <= one.available_bytes - one.max_batch * GIB < GIB + 64 * MIB, one.runtime
+
+
 def test_models_side_by_side() -> None:
     """Each model keeps its own kind: DeepSeek-V3 70,272 B a token, Llama-3.1-8B 131,072."""
     asked = [

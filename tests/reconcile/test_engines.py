@@ -444,3 +444,27 @@ def test_vllm_reserves_windows_and_what_is_in_flight(
     found = finding(read(text), "cache needed")
     assert (found.status, found.assumes) == ("explained", "")
     assert found.predicted == needed * 2**20
+
+
+def test_vllm_beside_recurrent_layers() -> None:
+    """Qwen3-Next in pages of 544 tokens: 12 layers keep K and V, 36 a state of one page each."""
+    page = 544 * 2 * 2 * 256 * 2
+    pool = 40 * GIB
+    blocks = pool // (12 * page)
+    length = 32768
+    text = (
+        "INFO [config.py:439] Setting attention block size to 544 tokens to ensure that attention "
+        "page size is >= mamba page size.\n"
+        "INFO [core.py:97] Initializing a V1 LLM engine (v0.11.1) with config: "
+        f"model='Qwen/Qwen3-Next-80B-A3B-Instruct', dtype=torch.bfloat16, max_seq_len={length}\n"
+        "INFO Available KV cache memory: 40.00 GiB\n"
+        f"INFO GPU KV cache size: {blocks // 4 * 544:,} tokens\n"
+        f"INFO Maximum concurrency for {length:,} tokens per request: "
+        f"{blocks / (-(-length // 544) + 3):.2f}x\n"
+    )
+    found = read(text)
+    tokens = finding(found, "GPU KV cache size")
+    assert (tokens.status, tokens.assumes) == ("explained", "")
+    assert "over 4 groups" in tokens.explanation
+    concurrency = finding(found, "maximum concurrency")
+    assert (concurrency.status, concurrency.assumes) == ("explained", "")

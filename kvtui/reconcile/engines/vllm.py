@@ -153,13 +153,13 @@ def _tokens(
 
 def _by_group(log: Log, layers: Grouped, pool: Reading) -> list[Hypothesis]:
     """Tokens of a pool whose layers differ, as older versions print them and as newer ones do."""
-    count = len(layers.groups)
+    count = layers.groups
     words = (
-        f"{pool.printed} in blocks of {layers.block} tokens × {layers.group_size} layers, over "
-        f"{count} groups of layers"
+        f"{pool.printed} in blocks of {layers.block_tokens} tokens × {layers.layout.group_layers} "
+        f"layers, over {count} groups of layers"
     )
-    slack = (pool.half / layers.block_bytes / count + 1) * layers.block
-    found = [Hypothesis(layers.tokens(int(pool.value // layers.block_bytes)), words, slack)]
+    slack = (pool.half / layers.layout.block_bytes / count + 1) * layers.block_tokens
+    found = [Hypothesis(layers.tokens(int(pool.value // layers.layout.block_bytes)), words, slack)]
     times, length = log.last("concurrency"), log.last("concurrency_len")
     if times is not None and length is not None:
         words = f"newer versions print concurrency × length: {times.printed} × {length.printed}"
@@ -215,16 +215,28 @@ def _concurrency(
 def _reserved(log: Log, layers: Grouped, pool: Reading, length: Reading) -> list[Hypothesis]:
     """Blocks of the pool over those that one longest request reserves."""
     found = []
-    for in_flight, assumes in _in_flight(log):
-        each = layers.blocks_per_request(int(length.value), in_flight)
-        blocks = pool.value / layers.block_bytes
+    blocks = pool.value / layers.layout.block_bytes
+    for each, in_flight, assumes in _requests(log, layers, int(length.value)):
         words = (
             f"{blocks:,.0f} blocks / {each:,} that a request of {length.printed} reserves in "
-            f"{len(layers.groups)} groups, {in_flight:,} tokens in flight"
+            f"{layers.groups} groups{in_flight}"
         )
-        slack = (pool.half / layers.block_bytes + 1) / each
+        slack = (pool.half / layers.layout.block_bytes + 1) / each
         found.append(Hypothesis(int(blocks) / each, words, slack, assumes))
     return found
+
+
+def _requests(log: Log, layers: Grouped, length: int) -> Iterator[tuple[int, str, str]]:
+    """Blocks of one request, the tokens in flight in words, and what those assume."""
+    options = [
+        (layers.blocks_per_request(length, count), count, assumes)
+        for count, assumes in _in_flight(log)
+    ]
+    if len({each for each, _, _ in options}) == 1:
+        yield options[0][0], "", ""
+        return
+    for each, count, assumes in options:
+        yield each, f", {count:,} tokens in flight", assumes
 
 
 def _in_flight(log: Log) -> list[tuple[int, str]]:
@@ -257,19 +269,17 @@ def _needed(log: Log, found: Case | None, block: int) -> Iterator[Finding]:
         for one in per_token(found.scenario)
     ]
     if layers is not None:
-        hypotheses = [
-            *(
-                Hypothesis(
-                    layers.blocks_per_request(int(length.value), count) * layers.block_bytes,
-                    f"whole blocks of {len(layers.groups)} groups of {layers.group_size} layers, "
-                    f"{count:,} tokens in flight",
-                    0,
-                    assumes,
-                )
-                for count, assumes in _in_flight(log)
-            ),
-            *hypotheses,
+        by_group = [
+            Hypothesis(
+                each * layers.layout.block_bytes,
+                f"whole blocks of {layers.groups} groups of {layers.layout.group_layers} layers"
+                f"{in_flight}",
+                0,
+                assumes,
+            )
+            for each, in_flight, assumes in _requests(log, layers, int(length.value))
         ]
+        hypotheses = [*by_group, *hypotheses]
     yield settled("cache needed", needed, "bytes", hypotheses)
     if layers is not None:
         return
