@@ -1,5 +1,7 @@
 """The sizing answer as text: every figure from ``session``, arranged and formatted here."""
 
+from kvtui.headless.size_runtimes import runtimes_text
+from kvtui.runtimes import transformers
 from kvtui.session.answer import Answer
 from kvtui.units import (
     format_bytes,
@@ -13,12 +15,12 @@ from kvtui.units import (
 _LABEL = 14
 
 
-def size_report(answer: Answer, *, explain: bool = False) -> str:
-    """The sizing answer for a reader."""
+def size_report(answer: Answer, *, explain: bool = False, runtimes: tuple[str, ...] = ()) -> str:
+    """The sizing answer for a reader; ``runtimes`` are set side by side."""
     sections = [
         _title(answer),
         _payload(answer),
-        _reservations(answer),
+        runtimes_text(answer, runtimes) if runtimes else _transformers(answer),
         _budget(answer),
         _capacity(answer),
         _speed(answer),
@@ -79,7 +81,8 @@ def _payload(answer: Answer) -> list[str]:
     return rows
 
 
-def _reservations(answer: Answer, runtimes: tuple[str, ...] = ("transformers",)) -> list[str]:
+def _transformers(answer: Answer) -> list[str]:
+    """The one runtime that takes other bytes than the ideal and needs no engine's page."""
     return [
         _row(
             "as " + one.runtime,
@@ -87,7 +90,7 @@ def _reservations(answer: Answer, runtimes: tuple[str, ...] = ("transformers",))
             + "; ".join(two.text for two in one.differences),
         )
         for one in answer.reservations
-        if one.differences and one.runtime in runtimes
+        if one.differences and one.runtime == transformers.NAME
     ]
 
 

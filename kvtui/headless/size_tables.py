@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kvtui.headless.size_runtimes import runtimes_markdown
 from kvtui.headless.table import Cell, csv_table, markdown_table
 from kvtui.session.answer import Answer
 from kvtui.units import (
@@ -37,8 +38,8 @@ def _figures(name: str, value: object) -> Iterator[tuple[str, Cell]]:
         yield name, value
 
 
-def size_markdown(answer: Answer) -> str:
-    """A table of the figures, one of the moves, and the warnings."""
+def size_markdown(answer: Answer, runtimes: tuple[str, ...] = ()) -> str:
+    """A table of the figures, one of ``runtimes``, one of the moves, and the warnings."""
     payload, budget, step = answer.payload, answer.budget, answer.step
     rows = [
         ("model", answer.model),
@@ -63,6 +64,8 @@ def size_markdown(answer: Answer) -> str:
         ),
     ]
     parts = [markdown_table(("figure", "value"), rows)]
+    if runtimes:
+        parts.append(runtimes_markdown(answer, runtimes))
     if answer.levers:
         moves = [
             (

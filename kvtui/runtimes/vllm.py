@@ -219,6 +219,11 @@ class Vllm(Runtime):
     def notes(self, scenario: Scenario) -> tuple[str, ...]:
         """What is not modelled."""
         found = Runtime.notes(self, scenario)
+        sets = _stored(fullest_rank(scenario), scenario.storage)
+        if any(one.span in ("window", "chunk") for one in sets):
+            found += (
+                "tokens in flight are bounded for the engine, yet every request asks for them",
+            )
         if any(isinstance(group, CompressedAttention) for group in scenario.model.groups):
             found += ("compressor state and the padding of compressed pages are not counted",)
         return found

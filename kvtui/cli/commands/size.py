@@ -21,6 +21,9 @@ def add(commands: Commands) -> None:
     forms.add_argument("--csv", action="store_true", help="one line a figure, plain values")
     forms.add_argument("--markdown", action="store_true", help="Markdown tables")
     parser.add_argument("--check", action="store_true", help="exit 4 when it does not fit")
+    parser.add_argument(
+        "--runtime", metavar="NAME|all", help="what these engines would reserve, side by side"
+    )
     parser.add_argument("--explain", action="store_true", help="every number with its formula")
     parser.set_defaults(carry_out=carry_out)
 
@@ -35,5 +38,6 @@ def carry_out(options: argparse.Namespace) -> ExitCode:
         form=next((form for form in ("json", "csv", "markdown") if given[form]), "text"),
         check=options.check,
         explain=options.explain,
+        runtime=options.runtime,
         detect=flags.detect,
     )

@@ -1,0 +1,55 @@
+"""``kvtui size --runtime``."""
+
+import json
+
+import pytest
+
+from kvtui.cli import run
+
+ASKED = "size --model gemma-3-27b --gpu h200 --context 32768 --batch 4 --block 16"
+
+
+def printed(capsys: pytest.CaptureFixture[str], more: str = "") -> str:
+    assert run(f"{ASKED} {more}".split()) == 0
+    return capsys.readouterr().out
+
+
+def test_all_are_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every engine has a line, and its differences follow with their bytes."""
+    text = printed(capsys, "--runtime all")
+    for name in ("ideal", "transformers", "vllm", "sglang", "tensorrt-llm", "llama.cpp"):
+        assert any(line.startswith(f"{name} ") for line in text.splitlines())
+    assert "8 padding layers in 7 groups of 10 (+" in text
+    assert "gpu_memory_utilization 0.92 of total memory" in text
+    assert "log: GPU KV cache size:" in text
+
+
+def test_one_is_beside_the_ideal(capsys: pytest.CaptureFixture[str]) -> None:
+    """One engine asked for is shown beside the ideal and no other, in text and in JSON."""
+    text = printed(capsys, "--runtime vllm")
+    assert "vllm" in text
+    assert "sglang" not in text
+    found = json.loads(printed(capsys, "--runtime vllm --json"))["reservations"]
+    assert [one["runtime"] for one in found] == ["ideal", "vllm"]
+
+
+def test_the_plain_report_names_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the flag the report is as short as before."""
+    text = printed(capsys)
+    assert "vllm" not in text
+    assert "as transformers" in text
+
+
+def test_markdown_has_a_table_of_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pipes in the table are as many in every line."""
+    text = printed(capsys, "--runtime all --markdown")
+    table = next(part for part in text.split("\n\n") if part.startswith("| runtime"))
+    assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
+def test_an_unknown_engine_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence names the field, the value and what is known, with exit 2."""
+    assert run(f"{ASKED} --runtime torchserve".split()) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "runtime is 'torchserve'; it must be one of all, ideal," in told.err
