@@ -3,7 +3,9 @@
 A schedule is part of what a cached K means (KV cache tutorial, misconceptions): keys written under
 position interpolation, NTK-aware interpolation or YaRN are not readable under another. So the proof
 has two halves. With one schedule throughout it must pass; with the schedule changed between prefill
-and decode it must fail and accuse the position, which shows that a pass means something.
+and decode it must fail and accuse the position, which shows that a pass means something. Both are
+proven in fp32: in bf16 what NTK-aware interpolation changes in a short latent prompt is no more
+than rounding may.
 """
 
 from collections.abc import Iterator
