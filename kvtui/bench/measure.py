@@ -6,9 +6,10 @@ disturbs the machine disturbs all of them, and ratios are taken within rounds. O
 events around each sample gives the time and nothing synchronises inside it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, process_time_ns
 from typing import Final
 
 import torch
@@ -36,6 +37,9 @@ class Samples:
     step_ms: list[float] = field(default_factory=list)
     """Device time of one step."""
     wall_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+    """Processor time of one step, of all threads: what others on the machine cannot lengthen by
+    taking a core."""
 
 
 def timed(group: Group, device: torch.device, seconds: float) -> list[Samples]:
@@ -53,9 +57,10 @@ def timed(group: Group, device: torch.device, seconds: float) -> list[Samples]:
         if taken >= _FEWEST_ROUNDS and spent >= max(seconds, _PATIENCE_S):
             break
         for one, samples, times in zip(group.candidates, found, repeats, strict=True):
-            device_ns, wall_ns = _sample(one, times, device)
+            device_ns, wall_ns, cpu_ns = _sample(one, times, device)
             samples.step_ms.append(device_ns / 1e6)
             samples.wall_ms.append(wall_ns / 1e6)
+            samples.cpu_ms.append(cpu_ns / 1e6)
     return found
 
 
@@ -81,27 +86,27 @@ def warm_up(candidate: Candidate, device: torch.device) -> int:
     return int(max(1, min(_MOST_REPEATS, wanted // max(1.0, median(times[-_WARM_STEPS:])))))
 
 
-def _sample(candidate: Candidate, repeats: int, device: torch.device) -> tuple[float, float]:
-    """Device and wall time of one step, ns."""
+def _sample(candidate: Candidate, repeats: int, device: torch.device) -> tuple[float, float, float]:
+    """Device, wall and processor time of one step, ns."""
     before = candidate.done() if candidate.done else 0
     clock = timing.timer(device)
     _settle(device)
-    begun = perf_counter_ns()
+    begun, used = perf_counter_ns(), process_time_ns()
     clock.begin()
     for _ in range(repeats):
         candidate.sweep()
     clock.end()
     ((spent, _),) = clock.drained(wait=True)
-    wall = perf_counter_ns() - begun
+    wall, used = perf_counter_ns() - begun, process_time_ns() - used
     steps = candidate.done() - before if candidate.done else repeats
-    return spent / steps, wall / steps
+    return spent / steps, wall / steps, used / steps
 
 
-def ratios(mine: Samples, other: Samples, work: float, others: float) -> list[float]:
-    """Work a second of one candidate over another's, round by round."""
-    return [
-        (work / own) / (others / its) for own, its in zip(mine.step_ms, other.step_ms, strict=True)
-    ]
+def ratios(
+    mine: Sequence[float], other: Sequence[float], work: float, others: float
+) -> list[float]:
+    """Work a second of one candidate over another's, round by round, from times of a step."""
+    return [(work / own) / (others / its) for own, its in zip(mine, other, strict=True)]
 
 
 def _settle(device: torch.device) -> None:

@@ -85,6 +85,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Algorithmic: entries read once, and the append."""
     step_ms: StepMs
     wall_step_ms: float
+    cpu_step_ms: float
+    """Processor time of one step, of all threads."""
     bytes_per_s: float
     """Algorithmic bytes over the median step."""
     limit_bytes_per_s: float
@@ -98,6 +100,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens/s at the same context over another candidate's: median of the rounds."""
     against_interval: dict[str, tuple[float, float]]
     """Where that median lies, 95 %."""
+    against_by_cpu_time: dict[str, float]
+    """The same by processor time, for one thread: it holds on a busy machine as well."""
     error: float | None
     """Largest difference to dense attention in fp32."""
     error_bound: float | None

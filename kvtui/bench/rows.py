@@ -57,7 +57,7 @@ def row(
         case=one.case,
         backend=candidate.name,
         dtype=candidate.dtype,
-        threads=candidate.threads or setup.threads,
+        threads=_threads(one, setup),
         shape=None
         if shape is None
         else ShapeFacts(
@@ -77,6 +77,7 @@ def row(
             n=len(samples.step_ms),
         ),
         wall_step_ms=percentile(samples.wall_ms, 50),
+        cpu_step_ms=percentile(samples.cpu_ms, 50),
         bytes_per_s=rate,
         limit_bytes_per_s=limit,
         share_of_limit=rate / limit,
@@ -84,6 +85,7 @@ def row(
         intensity=intensity,
         against={name: percentile(each, 50) for name, each in found.items()},
         against_interval={name: median_interval(each) for name, each in found.items()},
+        against_by_cpu_time=_processor_ratios(one, others, setup),
         error=one.compared.error if one.compared else None,
         error_bound=one.compared.bound if one.compared else None,
         kernel=one.kernel,
@@ -96,7 +98,9 @@ def row(
 def _ratios(one: Taken, others: dict[str, Taken]) -> dict[str, list[float]]:
     """Tokens/s over each candidate it is set against, and over its own first quarter."""
     found = {
-        name: ratios(one.samples, others[name].samples, _work(one), _work(others[name]))
+        name: ratios(
+            one.samples.step_ms, others[name].samples.step_ms, _work(one), _work(others[name])
+        )
         for name in one.candidate.against
         if name in others
     }
@@ -107,6 +111,23 @@ def _ratios(one: Taken, others: dict[str, Taken]) -> dict[str, list[float]]:
             first / last for first, last in zip(times[:quarter], times[-quarter:], strict=True)
         ]
     return found
+
+
+def _processor_ratios(one: Taken, others: dict[str, Taken], setup: Setup) -> dict[str, float]:
+    """The same by processor time, where one thread does all the work."""
+    if setup.on_cuda or _threads(one, setup) > 1:
+        return {}
+    found = {}
+    for name in one.candidate.against:
+        if name in others and all(others[name].samples.cpu_ms) and all(one.samples.cpu_ms):
+            mine, its = one.samples.cpu_ms, others[name].samples.cpu_ms
+            each = ratios(mine, its, _work(one), _work(others[name]))
+            found[name] = percentile(each, 50)
+    return found
+
+
+def _threads(one: Taken, setup: Setup) -> int:
+    return one.candidate.threads or setup.threads
 
 
 def _work(one: Taken) -> float:
@@ -146,6 +167,7 @@ def _flags(
         flag_rules.throttled(_slowed(gpu)),
         flag_rules.drifted(around.before_bytes_per_s, around.after_bytes_per_s),
         flag_rules.spread(percentile(one.samples.step_ms, 90) / p50),
+        _waited(one, setup),
         flag_rules.other_processes(others),
         None if setup.on_cuda else flag_rules.busy(machine.load_average, machine.cores),
         flag_rules.padded(candidate.read_tokens or shape.tokens, shape.tokens),
@@ -156,6 +178,14 @@ def _flags(
         ),
         flag_rules.unified(shared=gpu.unified if gpu else None),
     )
+
+
+def _waited(one: Taken, setup: Setup) -> Flag | None:
+    """Whether the one thread of a CPU's step had to wait for a core."""
+    if setup.on_cuda or _threads(one, setup) > 1:
+        return None
+    wall, cpu = percentile(one.samples.wall_ms, 50), percentile(one.samples.cpu_ms, 50)
+    return flag_rules.waited(wall, cpu)
 
 
 def _slowed(gpu: GpuReading | None) -> list[str]:

@@ -113,7 +113,9 @@ def _ratios(row: Row, kind: str) -> list[str]:
         sure = "95 %" if row.step_ms.n >= _SURE else "range"
         wanted = aim(row, name, kind)
         told = "" if wanted is None else f", aim {wanted:g}"
-        lines.append(f"{ratio:.3f} times {name} ({sure}: {low:.3f} to {high:.3f}{told})")
+        quiet = row.against_by_cpu_time.get(name)
+        also = "" if quiet is None else f"; {quiet:.3f} by processor time"
+        lines.append(f"{ratio:.3f} times {name} ({sure}: {low:.3f} to {high:.3f}{told}){also}")
     wanted = aim(row, LIMIT, kind)
     if wanted is not None:
         lines.append(f"{format_share(row.share_of_limit)} of the limit, aim {format_share(wanted)}")

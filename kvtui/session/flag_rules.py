@@ -131,6 +131,14 @@ def busy(load: float | None, cores: int) -> Flag | None:
     return Flag("CONTENDED", f"The load was {load:.1f} on {cores} cores before the first figure.")
 
 
+def waited(wall_ms: float, cpu_ms: float) -> Flag | None:
+    """The one thread of a step was without a core for part of it."""
+    if wall_ms <= _SPREAD * cpu_ms:
+        return None
+    share = (wall_ms - cpu_ms) / wall_ms
+    return Flag("CONTENDED", f"The step waited for a core {format_share(share)} of its time.")
+
+
 def padded(read_tokens: int, needed_tokens: int) -> Flag | None:
     """The step reads ``read_tokens`` of capacity and needs ``needed_tokens`` of them."""
     if read_tokens <= needed_tokens:

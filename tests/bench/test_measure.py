@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kvtui.bench import measure
 from kvtui.bench.case import Candidate, Group
 from kvtui.bench.launches import counted
-from kvtui.bench.measure import Samples, ratios, timed
+from kvtui.bench.measure import ratios, timed
 from kvtui.bench.quantiles import median_interval, percentile
 from tests.bench.small import CPU
 
@@ -52,7 +52,7 @@ def test_a_sweep_may_be_more_than_one_step() -> None:
 
 def test_ratios_are_taken_within_rounds() -> None:
     """What slows a whole round down cancels; work is counted for each."""
-    mine, other = Samples([1.0, 10.0], []), Samples([2.0, 20.0], [])
+    mine, other = [1.0, 10.0], [2.0, 20.0]
     assert ratios(mine, other, 1.0, 1.0) == [2.0, 2.0]
     assert ratios(mine, other, 3.0, 1.0) == pytest.approx([6.0, 6.0])
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 import torch
 
@@ -78,7 +79,7 @@ def made(
     taken = Taken(
         "gqa-batch",
         candidate,
-        Samples([step_ms] * 9, [step_ms] * 9),
+        Samples([step_ms] * 9, [step_ms] * 9, [0.1] * 9),
         None,
         "flash_fwd_splitkv",
         Launches(launched, busy_ms),
@@ -136,3 +137,25 @@ def test_a_reading_that_is_missing_raises_nothing() -> None:
     """Without NVML no cause is guessed."""
     unknown = reading(throttle=None, processes=None, mig=None)
     assert made(gpu=unknown).flags == []
+
+
+def test_processor_time_tells_waiting_from_working() -> None:
+    """On one CPU thread a step that waits for a core is flagged, and the ratio is told without."""
+    setup = replace(SETUP, device=CPU)
+    quiet = msgspec.structs.replace(H200, kind="cpu", cache_bytes=MIB, load_average=0.0)
+    one = Candidate(name="a", shape=SHAPE, dtype="fp32", sweep=lambda: None, bytes=10**9)
+    other = replace(one, name="b", against=("a",))
+    ran = Samples([100.0] * 6, [100.0] * 6, [99.0] * 6)
+    worked = Taken("case", one, ran, None, None, None, None)
+    slow = Samples([200.0] * 6, [200.0] * 6, [99.0] * 6)
+    waited = replace(worked, candidate=other, samples=slow)
+    both = {"a": worked, "b": waited}
+    around = Around(2e10, 2e10)
+    assert row(worked, both, around, setup, quiet).flags == []
+    found = row(waited, both, around, setup, quiet)
+    assert found.flags == ["CONTENDED"]
+    assert found.against == {"a": 0.5}
+    assert found.against_by_cpu_time == {"a": 1.0}
+    assert found.cpu_step_ms == 99.0
+    two = row(waited, both, around, replace(setup, threads=2), quiet)
+    assert (two.flags, two.against_by_cpu_time) == ([], {})

@@ -21,6 +21,7 @@ from kvtui.session.flag_rules import Flag
         (flag_rules.throttled([]), flag_rules.throttled(["power cap"]), "THROTTLED"),
         (flag_rules.drifted(100, 91), flag_rules.drifted(89, 100), "CONTENDED"),
         (flag_rules.spread(1.15), flag_rules.spread(1.16), "CONTENDED"),
+        (flag_rules.waited(1.15, 1.0), flag_rules.waited(1.16, 1.0), "CONTENDED"),
         (flag_rules.other_processes(0), flag_rules.other_processes(1), "CONTENDED"),
         (flag_rules.busy(1.0, 2), flag_rules.busy(1.1, 2), "CONTENDED"),
         (flag_rules.padded(8, 8), flag_rules.padded(64, 8), "PADDED"),

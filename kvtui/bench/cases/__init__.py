@@ -37,7 +37,7 @@ CASES: Final = (
         seconds=60.0,
     ),
 )
-"""Section 6 of the measuring notes, less tensor parallel ranks, which torchrun starts."""
+"""In the order they run; a case takes a few seconds on a CPU."""
 
 
 def chosen(names: str | None) -> Sequence[Case]:
