@@ -8,7 +8,16 @@ import msgspec
 import pytest
 
 from kvtui.client.recording import Recording
-from kvtui.records import RunAsked, encode
+from kvtui.records import (
+    Gone,
+    GpuProcess,
+    GpuReading,
+    Held,
+    Limit,
+    Notice,
+    RunAsked,
+    encode,
+)
 from kvtui.session.flags import flags, regime
 from kvtui.session.ladder import ladder
 from kvtui.session.live import Live
@@ -69,12 +78,31 @@ def changed(value: object, chance: random.Random) -> object:
     return chance.choice(STRANGE)
 
 
+RARE = (
+    GpuReading(
+        index=0, uuid="GPU-1", name="A GPU", pci_bus_id="00000000:01:00.0", total_bytes=2**37,
+        used_bytes=2**35, free_bytes=2**36, reserved_bytes=2**29, unified=False, busy_percent=90.0,
+        power_w=300.0, power_limit_w=700.0, temperature_c=60.0, sm_clock_mhz=1900,
+        memory_clock_mhz=3200, max_memory_clock_mhz=3200, throttle=["power cap"], mig=False,
+        processes=[GpuProcess(pid=4711, used_bytes=2**34, name="python")], missing={"x": "why"},
+    ),
+    Notice(topic="nvml", severity="warning", sentence="No driver."),
+    Held(run=1, paused=True),
+    Held(run=1, paused=False),
+    Limit(run=1, when="after", read_bytes_per_s=19e9, probe_bytes=2**30, threads=1),
+    Gone(role="monitor", sentence="Gone.", exit_status=-9, expected=False),
+)  # fmt: skip
+"""Records that the recordings of other tests do not have."""
+
+
 def strange(folder: Path, seed: int) -> Path:
-    """A recording with a dozen of its values replaced."""
+    """A recording with a dozen and a half of its values replaced."""
     chance = random.Random(seed)
     write(folder / "good", 300, seed=seed)
     lines = (folder / "good").read_bytes().splitlines()
-    for _ in range(12):
+    for rare in RARE * 2:
+        lines.insert(chance.randrange(12, len(lines)), encode(rare).rstrip())
+    for _ in range(18):
         at = chance.randrange(1, len(lines))
         lines[at] = msgspec.json.encode(changed(msgspec.json.decode(lines[at]), chance))
     path = folder / "strange"
