@@ -180,6 +180,29 @@ def test_sglang_tokens_come_from_free_memory() -> None:
     assert "78.58 GB free before" in tokens.explanation
 
 
+def test_sglang_shares_memory_out_over_pools() -> None:
+    """gpt-oss-20b: a full token takes 24 KiB and 0.6 of another 24 for the windows, in 20 GiB."""
+    before, after, share = 40.0, 26.0, 0.85
+    room = (after - before * (1 - share)) * GIB
+    layer = 12 * 2 * 8 * 64 * 2
+    full = int(room / (layer + 0.6 * layer))
+    text = (
+        "[2025-12-01 10:00:00] server_args=ServerArgs(model_path='openai/gpt-oss-20b', "
+        f"page_size=1, tp_size=1, kv_cache_dtype='auto', mem_fraction_static={share}, "
+        "swa_full_tokens_ratio=0.6)\n"
+        f"[2025-12-01 10:00:04] Load weight begin. avail mem={before:.2f} GB\n"
+        f"[2025-12-01 10:00:05] Load weight end. type=GptOss, avail mem={after:.2f} GB, mem "
+        f"usage={before - after:.2f} GB.\n"
+        "[2025-12-01 10:00:05] Use Sliding window memory pool. "
+        f"full_layer_tokens={full}, swa_layer_tokens={int(full * 0.6)}\n"
+        f"[2025-12-01 10:00:06] max_total_num_tokens={full}, context_len=131072\n"
+    )
+    found = read(text)
+    for figure in ("max_total_num_tokens", "tokens of windowed layers"):
+        one = finding(found, figure)
+        assert (one.status, one.assumes) == ("explained", ""), one
+
+
 def test_sglang_pools_of_windowed_layers() -> None:
     """gpt-oss-20b: 12 windowed layers and 12 others, 8 KV heads of 64, a pool for each."""
     row, full, windowed = 8 * 64 * 2, 400_000, 320_000

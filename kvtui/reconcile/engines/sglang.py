@@ -6,12 +6,14 @@ throughout; every pool holds one page more than it hands out.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from kvtui.reconcile.case import Case, PerToken, only, per_token, state_bytes, text_setting
 from kvtui.reconcile.engines.common import pool_finding, sum_finding, weights_finding
 from kvtui.reconcile.findings import Finding, Hypothesis, measured, settled
 from kvtui.reconcile.readings import Log, Reading, pattern
+from kvtui.runtimes.sglang import Sglang
 from kvtui.sources.request import Request
 from kvtui.spec import RecurrentState, Scenario
 
@@ -23,6 +25,10 @@ PATTERNS: Final = (
     pattern("ServerArgs(", r"mem_fraction_static=(?P<mem_fraction__exact>[\d.]+)", telling=False),
     pattern("ServerArgs(", r"[ (]tp_size=(?P<tp__count>\d+)", telling=False),
     pattern("ServerArgs(", r"[ (]page_size=(?P<page__count>\d+)", telling=False),
+    pattern("ServerArgs(", r"swa_full_tokens_ratio=(?P<window_ratio__exact>[\d.]+)", telling=False),
+    pattern(
+        "ServerArgs(", r"mamba_full_memory_ratio=(?P<state_ratio__exact>[\d.]+)", telling=False
+    ),
     pattern("ServerArgs(", r"kv_cache_dtype='(?P<kv_dtype__text>\w+)'", telling=False),
     pattern("Using KV cache dtype", r"dtype: torch\.(?P<kv_dtype_used__text>\w+)"),
     pattern("Load weight begin", r"avail mem=(?P<before__gib>[\d.]+) GB"),
@@ -190,39 +196,62 @@ def _state_bytes(question: Scenario, name: str) -> Iterator[tuple[float, str]]:
 
 
 def _token_count(log: Log, found: Case | None) -> Iterator[Finding]:
-    """Tokens from what the static share of memory leaves."""
+    """Tokens from what the static share of memory leaves; those of windowed layers from them."""
+    windowed, full = log.last("swa_slots"), log.last("full_slots")
+    page = int(log.value("page") or 1)
+    if windowed is not None and full is not None:
+        ratio = log.value("window_ratio") or Sglang().window_ratio
+        words = f"{ratio:g} of the full pool's {full.printed} tokens, in whole pages"
+        part = Hypothesis(full.value * ratio // page * page, words, page)
+        yield settled("tokens of windowed layers", windowed, "tokens", [part])
     tokens = log.last("tokens")
     if tokens is None:
         return
     before, after, share = log.all("before"), log.all("after"), log.value("mem_fraction")
-    full_only = found is None or only(found.scenario.model, windows=True) is None
-    stateless = found is None or not _has_state(found.scenario)
-    usable = before and after and share is not None and full_only and stateless
-    if found is None or not usable:
+    if found is None or not before or not after or share is None:
         slots = [one for one in log.all("slots") if one.value == tokens.value]
         words = "the slots of the pool of full layers" if slots else "slots that are handed out"
         yield measured("max_total_num_tokens", tokens, words, "tokens")
         return
-    assert share is not None
-    page = int(log.value("page") or 1)
     room = after[0].value - before[0].value * (1 - share)
     half = after[0].half + before[0].half * (1 - share)
-    yield settled(
-        "max_total_num_tokens",
-        tokens,
-        "tokens",
-        [
-            Hypothesis(
-                room // one.bytes // page * page,
-                f"({after[0].printed} free after loading − (1 − {share:g}) × {before[0].printed} "
-                f"free before) / {one.words}",
-                half / one.bytes + page,
-                one.assumes,
-            )
-            for one in per_token(found.scenario)
-            if one.bytes
-        ],
+    left = (
+        f"{after[0].printed} free after loading − (1 − {share:g}) × {before[0].printed} free before"
     )
+    hypotheses = [
+        Hypothesis(
+            room // one.bytes // page * page,
+            f"({left}) / {one.words}",
+            half / one.bytes + page,
+            one.assumes,
+        )
+        for one in per_token(found.scenario)
+        if one.bytes
+    ]
+    shared = _shared_out(log, found, room)
+    if shared is not None:
+        slack = shared * half / room + page if room > 0 else page
+        words = f"({left}), shared out over the pools of full and other layers"
+        hypotheses.insert(0, Hypothesis(shared, words, slack))
+    yield settled("max_total_num_tokens", tokens, "tokens", hypotheses)
+
+
+def _shared_out(log: Log, found: Case, room: float) -> float | None:
+    """Tokens where windowed layers or states have pools of their own; None where all are alike."""
+    question = found.scenario
+    if only(question.model, windows=True) is None and not _has_state(question):
+        return None
+    engine = Sglang()
+    engine = replace(
+        engine,
+        window_ratio=log.value("window_ratio") or engine.window_ratio,
+        state_ratio=log.value("state_ratio") or engine.state_ratio,
+    )
+    terms = replace(question.budget, kv_bytes=max(0, int(room)), kv_blocks=None)
+    pool = engine.pool(replace(question, budget=terms))
+    if pool.blocks is None or pool.block_tokens is None:
+        return None
+    return pool.blocks * pool.block_tokens
 
 
 def _whole(log: Log, name: str) -> str | None:
