@@ -1,7 +1,7 @@
 """Real reports as inputs with right values: each is fed through the public interface.
 
 The functions below only rename a case's fields to the product's own; what they assert stands in the
-case. Cases that need an engine's own rule wait for the runtimes of the engines, listed by id.
+case. Cases that need an engine's own rule ask that engine's runtime.
 """
 
 import json
@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from kvtui.compare import compared
 from kvtui.errors import KvtuiError
+from kvtui.runtimes import reservation
+from kvtui.runtimes.llama_cpp import LlamaCpp
+from kvtui.runtimes.sglang import Sglang
 from kvtui.session.answer import Answer, compose
 from kvtui.sources.request import Request, scenario
 
@@ -20,15 +24,6 @@ CASES: dict[str, dict[str, Any]] = {
     for case in json.loads((Path(__file__).parents[1] / "data" / "handed.json").read_text())
     if case["kind"] == "sizing"
 }
-WAITING = {
-    "SZ-20": "llama.cpp divides one context over slots",
-    "SZ-22": "SGLang sizes two pools with a spare page",
-    "SZ-47": "reads the pool of a running engine",
-    "SZ-51": "llama.cpp divides one context over slots",
-    "SZ-84": "an engine's windows hold a chunk beside the window",
-}
-"""Cases that ask for a rule that no runtime here has yet."""
-
 NAMES = {
     "layers": "layers", "q_heads": "q_heads", "kv_heads": "kv_heads", "head_dim": "head_dim",
     "v_head_dim": "v_head_dim", "kv_dtype": "dtype", "block_size": "block", "tp": "tp",
@@ -56,13 +51,12 @@ def ask(case: dict[str, Any], tmp_path: Path | None = None, **changes: object) -
 
 
 def test_every_sizing_case_is_here() -> None:
-    """Each case has its test or its reason to wait, and none has both."""
+    """Each case of kind sizing has its test."""
     tested = {
         name[5:10].upper().replace("_", "-") for name in globals() if name.startswith("test_sz_")
     }
     elsewhere = {"SZ-13"}  # tests/sources/test_gguf.py: its input is a GGUF file
-    assert tested | elsewhere | set(WAITING) == set(CASES)
-    assert not tested & set(WAITING)
+    assert tested | elsewhere == set(CASES)
 
 
 def test_sz_01() -> None:
@@ -162,6 +156,39 @@ def test_sz_21() -> None:
         layers=None,
     )  # fmt: skip
     assert first.payload.latent_bytes / GIB == pytest.approx(right["gib_without_index"], abs=0.01)
+
+
+def test_sz_20() -> None:
+    """K in q5_0 and V in f16 for one context that six slots share, each a sixth of it."""
+    case, right = CASES["SZ-20"]["input"], CASES["SZ-20"]["right"]
+    shape = Request(
+        layers=str(case["layers"]), kv_heads=str(case["kv_heads"]),
+        head_dim=str(case["k_head_dim"]), v_head_dim=str(case["v_head_dim"]),
+        dtype=case["k_dtype"], v_dtype=case["v_dtype"], batch=str(case["slots"]),
+        context=str(right["context_per_slot"]),
+        kv_budget=str(right["k_bytes"] + right["v_bytes"]),
+    )  # fmt: skip
+    found = reservation("llama.cpp-unified", scenario(shape))
+    assert found.bytes == right["k_bytes"] + right["v_bytes"]
+    assert found.bytes / GIB == pytest.approx(right["kv_gib"], abs=0.005)
+    assert found.pool.concurrency == case["slots"]
+    row = compared([scenario(shape)], runtimes=["llama.cpp-unified"]).rows[0]
+    assert row.max_context == right["context_per_slot"]
+
+
+def test_sz_22() -> None:
+    """The window pool has 0.8 of the full pool's tokens, its own heads, and a spare page."""
+    case, right = CASES["SZ-22"]["input"], CASES["SZ-22"]["right"]
+    asked = Request(
+        model="mimo-v2-flash", tp=str(case["tp"]), dtype=case["kv_dtype"], block=str(case["page"]),
+        context=str(case["full_pool_tokens"]),
+    )  # fmt: skip
+    full, window = Sglang().pools(scenario(asked))
+    assert full.tokens == case["full_pool_tokens"]
+    assert window.tokens == case["window_pool_tokens"]
+    for pool, name in ((full, "full"), (window, "window")):
+        assert pool.k_bytes / GIB == pytest.approx(right[f"{name}_k_gib"], abs=1e-3)
+        assert pool.v_bytes / GIB == pytest.approx(right[f"{name}_v_gib"], abs=1e-3)
 
 
 def test_sz_23() -> None:
@@ -281,6 +308,42 @@ def test_sz_44() -> None:
     assert found.budget.available_bytes / GIB == pytest.approx(right["pool_gib"], abs=1e-4)
     assert found.payload.bytes / GIB == right["needed_gib"]
     assert found.budget.verdict == "over"
+
+
+def test_sz_47() -> None:
+    """Free blocks are the pool that is left: a request may fit the empty pool and not this one."""
+    case, right = CASES["SZ-47"]["input"], CASES["SZ-47"]["right"]
+    shape = {"layers": 24, "kv_heads": 1, "head_dim": 128, "block": case["block_size"]}
+    free, whole = (
+        ask({"input": {}}, context=case["requested_tokens"], kv_blocks=blocks, **shape)
+        for blocks in (case["free_blocks"], case["total_blocks"])
+    )
+    assert free.payload.bytes_per_token == right["bytes_per_token"]
+    assert whole.budget.available_bytes == case["pool_gib"] * GIB
+    assert free.capacity.tokens == right["free_tokens"]
+    assert free.budget.available_bytes is not None
+    assert whole.budget.available_bytes is not None
+    used = whole.budget.available_bytes - free.budget.available_bytes
+    assert used / GIB == pytest.approx(right["used_gib"], abs=0.01)
+    assert 100 * used / whole.budget.available_bytes == pytest.approx(
+        right["used_percent"], abs=0.05
+    )
+    assert (free.budget.verdict != "over") is right["fits_now"]
+    assert (whole.budget.verdict != "over") is right["fits_empty_pool"]
+
+
+def test_sz_51() -> None:
+    """The total of two slots is not what one request may use."""
+    case, right = CASES["SZ-51"]["input"], CASES["SZ-51"]["right"]
+    cell = 2 * 64 * 2
+    asked = Request(
+        layers="1", kv_heads="1", head_dim="64", dtype="f16", batch=str(case["slots"]),
+        context=str(case["model_max_len"]), kv_budget=str(case["context_total"] * cell),
+    )  # fmt: skip
+    found = reservation("llama.cpp", scenario(asked)).pool
+    assert (found.tokens, found.concurrency) == (right["total_tokens"], case["slots"])
+    row = compared([scenario(asked)], runtimes=["llama.cpp"]).rows[0]
+    assert row.max_context == right["per_sequence_limit"]
 
 
 @pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "gemma-3-27b", "llama-3.1-8b"])
@@ -432,6 +495,25 @@ def test_sz_77() -> None:
     assert ask(case).payload.bytes / MIB == right["kv_mib_window"]
     assert ask(case, window=None).payload.bytes / GIB == right["kv_gib_no_window"]
     assert ask(case, window=None, kv_heads=32).payload.bytes / GIB == right["wrong_gib_mha"]
+
+
+def test_sz_84() -> None:
+    """A window layer holds window + micro-batch, and a global layer has narrower rows."""
+    case, right = CASES["SZ-84"]["input"], CASES["SZ-84"]["right"]
+    engine = LlamaCpp(ubatch=case["chunk"])
+    for tokens, ratio in zip(case["tokens"], right["ratio"], strict=True):
+        asked = scenario(Request(model="gemma-4-31b", dtype=case["kv_dtype"], context=str(tokens)))
+        groups = asked.model.groups
+        rows = {one.layers: one.kv_heads * one.k_width for one in groups}  # type: ignore[attr-defined]
+        assert rows == {
+            case["window_layers"]: case["window_row"], case["full_layers"]: case["full_row"]
+        }  # fmt: skip
+        held = engine.reserved_bytes(asked)
+        uncompressed = 2 * 2 * tokens * sum(layers * row for layers, row in rows.items())
+        assert held / uncompressed == pytest.approx(ratio, abs=0.005)
+        if tokens == 32_768:
+            assert held / MIB == right["kv_mib_at_32768"]
+            assert uncompressed / MIB == right["uncompressed_mib_at_32768"]
 
 
 def test_sz_86(tmp_path: Path) -> None:
