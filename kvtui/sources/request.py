@@ -110,7 +110,7 @@ def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenari
         SourceError: a file or preset cannot be read.
         UnavailableError: ``--gpu auto`` found no device.
     """
-    asked = _with_workload_preset(request)
+    asked = with_workload_preset(request)
     warnings: list[str] = []
     model = _model(asked, warnings)
     storage = _storage(asked)
@@ -164,7 +164,7 @@ def _parallel(asked: Request, model: Model) -> Parallel:
     )
 
 
-def _with_workload_preset(request: Request) -> Request:
+def with_workload_preset(request: Request) -> Request:
     """The typed fields over those of the workload preset, where the two do not exclude."""
     if request.workload is None:
         return request

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.command import Provider
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -35,6 +36,7 @@ from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.inputs import InputsPanel
 from kvtui.tui.panels.live import LivePanel
+from kvtui.tui.preset_commands import PresetCommands
 from kvtui.tui.screen_settings import check
 from kvtui.tui.signals import end_on_signals
 
@@ -45,6 +47,10 @@ class KvtuiApp(App[int]):
     CSS_PATH = Path(__file__).with_name("kvtui.tcss")
     BINDINGS: ClassVar[list[BindingType]] = list(BINDINGS)
     TITLE = "kvtui"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
+        *App.COMMANDS,
+        PresetCommands,
+    }
 
     def __init__(
         self,
@@ -152,13 +158,7 @@ class KvtuiApp(App[int]):
         def take(name: str | None) -> None:
             if name is None:
                 return
-            if kind == "models":
-                self.form.choose_model(name, self.question.scenario)
-            elif kind == "devices":
-                self.form.choose_device(name)
-            else:
-                self.dashboard.inputs.choose(kind, name)
-            self.ask()
+            self.choose(kind, name)
 
         self.push_screen(PickerScreen(kind, lists.names(kind)), take)
 
@@ -186,6 +186,37 @@ class KvtuiApp(App[int]):
             self.ask()
         else:
             self.tell("No move to take back.")
+
+    def choose(self, kind: str, name: str) -> None:
+        """Take a preset, or a value for the field ``kind``."""
+        if kind == "workloads":
+            self.asked.anew(Request(workload=name))
+            self.dashboard.draw()
+            return
+        if kind == "models":
+            self.form.choose_model(name, self.question.scenario)
+        elif kind == "devices":
+            self.form.choose_device(name)
+        else:
+            self.dashboard.inputs.choose(kind, name)
+        self.ask()
+
+    def action_save(self) -> None:
+        """Ask for a name and save the question under it."""
+        from kvtui.sources.saving import save_workload
+        from kvtui.tui.screens.naming import NamingScreen
+
+        def save(name: str | None) -> None:
+            if name is None:
+                return
+            try:
+                path = save_workload(name, self.form.request())
+            except KvtuiError as error:
+                self.complain(str(error))
+                return
+            self.tell(f"Saved: {path}. kvtui --workload {name} asks it again.")
+
+        self.push_screen(NamingScreen(), save)
 
     def action_step(self, change: str) -> None:
         """Halve, double, raise or lower the focused number."""

@@ -4,11 +4,13 @@ from kvtui.tui.fields import FIELDS
 
 
 def names(kind: str) -> list[str]:
-    """The names of one list: ``models``, ``devices``, or the choices of the field ``kind``."""
+    """The names of ``models``, ``devices`` or ``workloads``, or the choices of the field ``kind``."""
     from kvtui.sources import presets
 
     if kind == "models":
         return list(presets.model_names())
+    if kind == "workloads":
+        return list(presets.workload_names())
     if kind == "devices":
         return ["host", "auto", *presets.device_names()]
     return list(next(one.choices for one in FIELDS if one.name == kind))
