@@ -4,7 +4,7 @@ from kvtui.tui.fields import FIELDS
 
 
 def names(kind: str) -> list[str]:
-    """The names of ``models``, ``devices`` or ``workloads``, or the choices of the field ``kind``."""
+    """Names of ``models``, ``devices`` or ``workloads``, or the choices of the field ``kind``."""
     from kvtui.sources import presets
 
     if kind == "models":
