@@ -52,7 +52,7 @@ def run_report(live: Live, summary: Summary, flags: tuple[Flag, ...]) -> str:
         ),
         *_link(summary),
         ("tokens/s", format_per_s(summary.tokens_per_s)),
-        *((("lengths", sentence),) if (sentence := ragged_sentence(live)) else ()),
+        *((("lengths", lengths),) if (lengths := ragged_sentence(live)) else ()),
         ("bound", f"{word}: {sentence}"),
         ("backend", f"{summary.backend or NOT_AVAILABLE}, ran {summary.evidence or NOT_AVAILABLE}"),
         ("device", f"{summary.device or NOT_AVAILABLE}, {format_count(summary.threads)} threads"),
