@@ -82,7 +82,7 @@ def run_live(
     if not as_json:
         output.data(run_report(outcome.live, outcome.summary, flags(outcome.live)))
         if (link := outcome.live.link) is not None:
-            output.data(f"link          {link.host}, {format_ms(link.round_trip_ms)} to and fro")
+            output.data(f"host          {link.host}, {format_ms(link.round_trip_ms)} to and fro")
         output.data("\nwhere the bytes went")
         output.data(ladder_report(ladder(outcome.live)))
     elif outcome.exit_code is not ExitCode.DONE:

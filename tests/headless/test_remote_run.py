@@ -34,13 +34,13 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
 
 
 def test_a_run_elsewhere_reads_like_one_here(ssh: FakeSsh, tmp_path: Path) -> None:
-    """The report is complete, exit 0, and the link's length is a line of it."""
+    """The report is complete, exit 0, and how far away it was is a line of it."""
     host = far_kvtui(tmp_path)
     with start("--context", "256", "--host", "gpu-box", "--host-python", host.python) as run:
         out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     assert "ended         target after" in out
-    assert "link          gpu-box, " in out
+    assert "host          gpu-box, " in out
 
 
 def test_a_link_that_is_lost_ends_the_run_as_lost_with_its_data(
