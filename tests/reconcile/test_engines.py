@@ -421,6 +421,15 @@ def test_newer_vllm_prints_concurrency_times_length() -> None:
     assert "concurrency × length" in tokens.explanation
 
 
+def test_two_figures_never_explain_each_other() -> None:
+    """Tokens made of the concurrency do not make the concurrency right: the pool must."""
+    twice = 2 * OSS_BLOCKS / (512 + 137)
+    found = read(gpt_oss(int(twice * 8192), twice))
+    concurrency = finding(found, "maximum concurrency")
+    assert concurrency.status == "unexplained"
+    assert concurrency.remainder.endswith("requests more")
+
+
 @pytest.mark.parametrize(
     ("layers", "assumes"),
     [(7 * 10, ""), (62, "the hybrid cache manager is off: every layer is charged for every token")],

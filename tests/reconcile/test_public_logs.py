@@ -49,6 +49,12 @@ PUBLIC = {
         Request(model="minimax-m2", block="16", tp="4"),
         ("cache needed", "estimated maximum model length"),
     ),
+    # A public benchmark on a card of 32 GB: a hybrid of Qwen3.5-35B-A3B's shape, fp8, with prefix
+    # caching; 569,878 and 4.35 with 6.01 GiB in another run of the same.
+    "vllm-hybrid": (
+        Request(model="qwen3.5-35b-a3b"),
+        ("GPU KV cache size", "maximum concurrency"),
+    ),
     # A public installation guide: Llama-3.1-8B.
     "sglang": (Request(model="llama-3.1-8b"), ("weights", "K pool", "V pool")),
     # A public benchmark: Llama-3.1-8B in fp8 on a card of 32 GB.

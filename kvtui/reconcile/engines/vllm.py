@@ -202,7 +202,8 @@ def _concurrency(
         if layers is not None and pool is not None and pool.value > 0:
             hypotheses += _reserved(log, layers, pool, length)
         tokens = log.value("tokens") or (log.value("blocks") or 0) * block
-        if tokens:
+        # Where layers differ, newer versions make tokens of the concurrency, not it of them.
+        if tokens and not hypotheses:
             pages = -(-int(length.value) // block) * block
             words = f"{tokens:,.0f} tokens / {length.printed} in whole pages of {block}"
             hypotheses.append(Hypothesis(tokens / pages, words, 0.005))
@@ -218,8 +219,8 @@ def _reserved(log: Log, layers: Grouped, pool: Reading, length: Reading) -> list
     blocks = pool.value / layers.layout.block_bytes
     for each, in_flight, assumes in _requests(log, layers, int(length.value)):
         words = (
-            f"{blocks:,.0f} blocks / {each:,} that a request of {length.printed} reserves in "
-            f"{layers.groups} groups{in_flight}"
+            f"{int(blocks):,} blocks of {layers.block_tokens:,} tokens / {each:,} that a request "
+            f"of {length.printed} reserves in {layers.groups} groups{in_flight}"
         )
         slack = (pool.half / layers.layout.block_bytes + 1) / each
         found.append(Hypothesis(int(blocks) / each, words, slack, assumes))
@@ -227,16 +228,27 @@ def _reserved(log: Log, layers: Grouped, pool: Reading, length: Reading) -> list
 
 
 def _requests(log: Log, layers: Grouped, length: int) -> Iterator[tuple[int, str, str]]:
-    """Blocks of one request, the tokens in flight in words, and what those assume."""
-    options = [
-        (layers.blocks_per_request(length, count), count, assumes)
-        for count, assumes in _in_flight(log)
-    ]
-    if len({each for each, _, _ in options}) == 1:
-        yield options[0][0], "", ""
-        return
-    for each, count, assumes in options:
-        yield each, f", {count:,} tokens in flight", assumes
+    """Blocks of one request, what they hold besides it in words, and what those assume."""
+    said: dict[int, tuple[str, str]] = {}
+    for aligned, about_states in _states_kept(log, layers):
+        for count, about_flight in _in_flight(log) if layers.windowed else [(1, "")]:
+            each = layers.blocks_per_request(length, count, aligned=aligned)
+            words = f", {count:,} tokens in flight" if layers.windowed else ""
+            words += ", two states for prefix caching" if aligned else ""
+            assumes = ", ".join(part for part in (about_states, about_flight) if part)
+            said.setdefault(each, (words, assumes))
+    for each, (words, assumes) in said.items():
+        yield each, words if len(said) > 1 else "", assumes if len(said) > 1 else ""
+
+
+def _states_kept(log: Log, layers: Grouped) -> list[tuple[bool, str]]:
+    """Whether prefix caching keeps a second state, as the log says and the other way."""
+    if not layers.state_groups:
+        return [(False, "")]
+    if log.text("prefix") == "True":
+        return [(True, ""), (False, "states are kept once, in spite of prefix caching")]
+    about = "" if log.text("prefix") == "False" else "prefix caching keeps a second state"
+    return [(False, ""), (True, about)]
 
 
 def _in_flight(log: Log) -> list[tuple[int, str]]:

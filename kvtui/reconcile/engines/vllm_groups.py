@@ -33,9 +33,27 @@ class Grouped:
         """Tokens as versions before 0.21 print them: of all groups alike."""
         return blocks // self.groups * self.block_tokens
 
-    def blocks_per_request(self, length: int, in_flight: int) -> int:
-        """Blocks that one request of ``length`` reserves with ``in_flight`` tokens scheduled."""
-        return Vllm(in_flight_tokens=in_flight).sequence_blocks(self.question, length)
+    @property
+    def windowed(self) -> bool:
+        """Whether tokens in flight count: layers that keep a window or a chunk hold them too."""
+        return any(page.layers.span in ("window", "chunk") for page in self.layout.pages)
+
+    @property
+    def state_groups(self) -> int:
+        """Groups of layers with a recurrent state."""
+        return sum(page.groups for page in self.layout.pages if page.layers.span == "state")
+
+    def blocks_per_request(self, length: int, in_flight: int, *, aligned: bool) -> int:
+        """Blocks that one request of ``length`` reserves.
+
+        Args:
+            length: tokens of the request.
+            in_flight: tokens that may be scheduled at a time.
+            aligned: prefix caching keeps a second state, at the last whole block
+                (``mamba_cache_mode`` "align", ``MambaSpec`` in ``kv_cache_interface.py``).
+        """
+        blocks = Vllm(in_flight_tokens=in_flight).sequence_blocks(self.question, length)
+        return blocks + self.state_groups * aligned
 
 
 def grouped(question: Scenario, block: int) -> Grouped | None:
