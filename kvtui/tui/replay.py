@@ -22,6 +22,7 @@ from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS, Keys
 from kvtui.tui.palette import BLUE, ORANGE
 from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.replay_overlay import Against, OverlaidLivePanel
+from kvtui.tui.replay_panel import ReplayLivePanel
 from kvtui.tui.replay_room import ReplayRoom
 from kvtui.tui.replay_timeline import Timeline
 
@@ -68,7 +69,7 @@ class ReplayApp(KvtuiApp):
     def live_panel(self, live: Live, wanted: Callable[[], DecodeRun]) -> LivePanel:
         """With a second recording, one that shows both."""
         if self._other is None:
-            return super().live_panel(live, wanted)
+            return ReplayLivePanel(live, wanted)
         name, timeline = self._other.path.name, Timeline(self._other)
         self._against = Against(name, timeline, self.replay.timeline)
         return OverlaidLivePanel(live, wanted, self._against)

@@ -17,8 +17,8 @@ from kvtui.spec import DecodeRun
 from kvtui.tui.growth import joined
 from kvtui.tui.palette import BLUE, DIM, LABEL, ORANGE, Glyphs
 from kvtui.tui.panels.base import LABEL_WIDTH, flow, pair
-from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.plots import Curve, dot_columns, line_plot
+from kvtui.tui.replay_panel import ReplayLivePanel
 from kvtui.tui.replay_timeline import Timeline
 from kvtui.units import NOT_AVAILABLE, format_bytes, format_count, format_ms
 
@@ -45,7 +45,7 @@ class Against:
         return max(self.timeline.end.tokens, self.own.end.tokens)
 
 
-class OverlaidLivePanel(LivePanel):
+class OverlaidLivePanel(ReplayLivePanel):
     """The live panel of a replay that is held against another recording."""
 
     def __init__(self, live: Live, wanted: Callable[[], DecodeRun], against: Against) -> None:

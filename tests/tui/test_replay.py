@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kvtui.client.recording import Recording
-from kvtui.records import Notice, Record, RunAsked, encode
+from kvtui.records import RECORDS_SCHEMA, Hello, Notice, Record, RunAsked, encode
 from kvtui.session.live import Live
 from kvtui.session.summary import summary
 from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS
@@ -16,7 +16,7 @@ from kvtui.tui.panels.live import LivePanel
 from kvtui.tui.panels.payload import PayloadPanel
 from kvtui.tui.replay import ReplayApp
 from kvtui.tui.screens.help import help_text
-from tests.client.recordings import decode, ended, opening, write
+from tests.client.recordings import decode, ended, host, opening, write
 from tests.client.test_hostile_recordings import strange
 from tests.tui.test_dashboard import SIZES, screen_text, settle, text
 
@@ -179,6 +179,20 @@ async def test_any_size_draws_a_replay(recording: Recording, size: tuple[int, in
         for key in ("1", "2", "3"):
             await pilot.press(key)
         screen_text(app)
+
+
+async def test_before_the_first_run_no_run_is_offered(tmp_path: Path) -> None:
+    """A recording begun before any run says that there is none, and not that r starts one."""
+    hello = Hello(schema=RECORDS_SCHEMA, role="monitor", version="0", pid=1)
+    run = decode(10)
+    readings = [host(at_ms) for at_ms in (0.0, 60_000.0)]
+    path = recorded(tmp_path / "early", hello, *readings, *opening(run))
+    with closing(Recording(path)) as recording:
+        app = ReplayApp(recording)
+        async with app.run_test(size=(120, 36)) as pilot:
+            await settle(pilot, lambda: "No run at this moment" in text(app, LivePanel))
+            await pilot.press("end")
+            await settle(pilot, lambda: "T to 4,106" in str(app.dashboard.live_panel.border_title))
 
 
 async def test_markup_and_missing_files_in_a_recording_are_text(tmp_path: Path) -> None:
