@@ -30,7 +30,7 @@ format: $(VENV)/.test
 	@$(BIN)/ruff format .
 
 screenshots: $(VENV)/.test
-	@$(BIN)/python -m tests.tui.screenshot dashboard.svg
+	@$(BIN)/python -m tests.tui.screenshot
 
 watching-cost: $(VENV)/.test
 	@$(BIN)/python -m tests.tui.watching_cost

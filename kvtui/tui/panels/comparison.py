@@ -14,14 +14,20 @@ from textual.message import Message
 from kvtui.compare import Comparison, Figure
 from kvtui.history import Extent
 from kvtui.runtimes import Reservation
-from kvtui.tui.palette import BLUE, CURSOR, DIM, LABEL, ORANGE, VERDICT_STYLE
+from kvtui.tui.palette import BLUE, CURSOR, DIM, LABEL, ORANGE
 from kvtui.tui.panels.base import LABEL_WIDTH, Panel, wrapped
 from kvtui.tui.plots import Curve, dot_columns, line_plot, row_of
-from kvtui.units import format_bytes, format_count, format_ms, format_share
+from kvtui.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_ms,
+    format_share,
+)
 
 _GAP: Final = 2
-_NOTES: Final = 4
-"""Lines below a table for the row under the cursor."""
+_NOTES: Final = 6
+"""Lines below a table for the row under the cursor, at most."""
 
 
 class RowsPanel(Panel, can_focus=True):
@@ -76,7 +82,7 @@ class RowsPanel(Panel, can_focus=True):
         rows = self.rows()
         if not rows:
             return wrapped("Nothing to compare yet.", width)
-        notes = _NOTES if height > _NOTES + 3 else 0
+        notes = min(_NOTES, max(0, height - len(rows) - 1)) or (2 if height > 6 else 0)
         room = max(1, height - 1 - notes)
         first = min(max(0, self.at - room + 1), max(0, len(rows) - room))
         table = _aligned((self.header(), *rows), width)
@@ -128,10 +134,10 @@ class VariantsPanel(RowsPanel):
         ]
 
     def styles_of(self, row: int) -> str:
-        """Verdicts in their colours; the word says the same."""
+        """What does not fit in orange; the word says the same."""
         assert self._comparison is not None
         verdict = self._comparison.rows[row].verdict
-        return VERDICT_STYLE.get(verdict or "", "") if verdict != "fits" else ""
+        return {"over": f"bold {ORANGE}", "tight": ORANGE}.get(verdict or "", "")
 
     def notes(self) -> str:
         """What the variant costs in quality or complexity."""
@@ -155,8 +161,8 @@ class EnginesPanel(RowsPanel):
         self.update()
 
     def header(self) -> tuple[str, ...]:
-        """Columns, the most asked for first."""
-        return ("engine", "reserves", "over ideal", "version")
+        """Columns, the most asked for first; ``at once`` are sequences of the longest length."""
+        return ("engine", "reserves", "over ideal", "tokens", "at once", "version")
 
     def rows(self) -> list[tuple[str, ...]]:
         """One an engine."""
@@ -165,17 +171,21 @@ class EnginesPanel(RowsPanel):
                 one.runtime,
                 format_bytes(one.bytes),
                 _signed(one.more_bytes),
+                format_count(one.pool.tokens),
+                NOT_AVAILABLE if one.pool.concurrency is None else f"{one.pool.concurrency:,.1f}",
                 one.version,
             )
             for one in self._reservations
         ]
 
     def notes(self) -> str:
-        """Each difference to the ideal in words."""
+        """Each difference to the ideal, what its share of memory means, and what it would log."""
         one = self._reservations[self.at]
-        return (
-            f"{one.runtime}: {'; '.join(map(str, one.differences)) or 'nothing beside the ideal'}."
-        )
+        why = "; ".join(map(str, one.differences)) or "nothing beside the ideal"
+        share = f"Its share: {one.share_of}." if one.share_of else ""
+        noted = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in one.notes)
+        logged = " ".join(f"It would log: {line}." for line in one.pool.log)
+        return " ".join(part for part in (f"{one.runtime}: {why}.", share, noted, logged) if part)
 
 
 class CurvePanel(Panel, can_focus=True):
