@@ -1,10 +1,10 @@
 """Levers: the moves that make a cache fit, in the order to try them, with what each costs.
 
-T, KV heads, format, window, block, ranks, batch: the order of the support-desk lesson, which moves
-the history first. Where no single move fits, pairs that do.
+T, KV heads, format, window, eviction, block, ranks, batch: the order of the support-desk lesson,
+which moves the history first. Where no single move fits, pairs that do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,16 +13,23 @@ from kvtui.dtypes import FORMATS
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
 from kvtui.solve import TP_STEPS, fits, largest, packs, with_groups, with_window
-from kvtui.spec import FullAttention, LayerGroup, Scenario, SequenceRun, Workload
+from kvtui.spec import FullAttention, LayerGroup, Scenario, SequenceRun, SinksWindow, Workload
 
 _QUARTER_FORMATS: Final = ("fp8", "int4")
 _PAIRS: Final = 6
+
+_SINKS: Final = 4
+"""First tokens that StreamingLLM keeps (arXiv:2309.17453)."""
 
 # Prices: support-desk lesson, section 8 (means, effect, cost) and 5.4 (decision).
 _PRICE_T: Final = "history beyond the window is lost or must be summarised (extra prefill)"
 _PRICE_HEADS: Final = "another model: fewer KV heads lower expressiveness a little"
 _PRICE_FORMAT: Final = "precision loss; the kernel must read the format without expanding it"
 _PRICE_WINDOW: Final = "information further back than the window is lost"
+_PRICE_EVICTION: Final = (
+    "eviction: what lies between the first tokens and the window is lost; positions and kernels "
+    "get more complex"
+)
 _PRICE_BLOCK: Final = "larger block table; smaller reads"
 _PRICE_TP: Final = "more devices; latent and replicated heads are not divided"
 _PRICE_BATCH: Final = "fewer sequences at a time; the others queue"
@@ -54,7 +61,7 @@ def levers(scenario: Scenario) -> tuple[Lever, ...]:
     available = budget.available_bytes(scenario)
     now = ideal.reserved_bytes(scenario)
     found = []
-    for moves in (_contexts, _heads, _formats, _windows, _blocks, _ranks, _batches):
+    for moves in (_contexts, _heads, _formats, _windows, _evictions, _blocks, _ranks, _batches):
         best: Lever | None = None
         for name, change, fields, moved, price in moves(scenario, available, now):
             left = ideal.reserved_bytes(moved)
@@ -168,18 +175,8 @@ def _formats(scenario: Scenario, _available: int | None, _now: int) -> Iterator[
 
 def _windows(scenario: Scenario, available: int | None, now: int) -> Iterator[Move]:
     """A sliding window over the layers that now keep everything."""
-    full = [group for group in scenario.model.groups if type(group) is FullAttention]
-    if not full:
-        return
-    longest = scenario.workload.longest
-
-    window = longest // 2
-    if available is not None and now > available:
-        fitting = largest(
-            lambda size: ideal.reserved_bytes(with_window(scenario, size)) <= available, longest
-        )
-        window = fitting if isinstance(fitting, int) and fitting else 1
-    if 1 <= window < longest:
+    window = _window(scenario, available, now, with_window)
+    if window is not None:
         yield (
             "window",
             f"window none → {window:,}",
@@ -187,6 +184,57 @@ def _windows(scenario: Scenario, available: int | None, now: int) -> Iterator[Mo
             with_window(scenario, window),
             _PRICE_WINDOW,
         )
+
+
+def _evictions(scenario: Scenario, available: int | None, now: int) -> Iterator[Move]:
+    """The first tokens and a window stay, the rest is evicted as it leaves the window."""
+    window = _window(scenario, available, now, _with_sinks)
+    if window is not None:
+        yield (
+            "evict",
+            f"evict none → all but {_SINKS} + {window:,}",
+            (("attention", "sinks"), ("sinks", f"{_SINKS}"), ("window", f"{window}")),
+            _with_sinks(scenario, window),
+            _PRICE_EVICTION,
+        )
+
+
+def _with_sinks(scenario: Scenario, window: int) -> Scenario:
+    """``scenario`` with sinks and a window over the layers that keep everything."""
+
+    def kept(group: LayerGroup) -> LayerGroup:
+        if type(group) is not FullAttention:
+            return group
+        return SinksWindow(
+            layers=group.layers,
+            kv_heads=group.kv_heads,
+            k_width=group.k_width,
+            v_width=group.v_width,
+            q_heads=group.q_heads,
+            window=window,
+            sinks=_SINKS,
+        )
+
+    return with_groups(scenario, kept)
+
+
+def _window(
+    scenario: Scenario,
+    available: int | None,
+    now: int,
+    moved: Callable[[Scenario, int], Scenario],
+) -> int | None:
+    """The largest window over full layers that fits, else half; None where none can be moved."""
+    if not any(type(group) is FullAttention for group in scenario.model.groups):
+        return None
+    longest = scenario.workload.longest
+    window = longest // 2
+    if available is not None and now > available:
+        fitting = largest(
+            lambda size: ideal.reserved_bytes(moved(scenario, size)) <= available, longest
+        )
+        window = fitting if isinstance(fitting, int) and fitting else 1
+    return window if 1 <= window < longest else None
 
 
 def _blocks(scenario: Scenario, _available: int | None, _now: int) -> Iterator[Move]:

@@ -220,6 +220,8 @@ class Workload:
     """Slots each sequence reserves for speculated tokens."""
     in_flight: int = 0
     """Tokens of prompts being prefilled beside the sequences; they hold K/V as well."""
+    hit_rate: float | None = None
+    """Share of the sequences that find the prefix in a cache; None is not given."""
     name: str = "typed"
 
     def __post_init__(self) -> None:

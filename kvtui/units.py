@@ -93,15 +93,15 @@ def parse_flop_per_s(field: str, text: str | float) -> float:
     return rate
 
 
-def parse_fraction(field: str, text: str | float) -> float:
-    """A share in (0, 1]: 0.9 or 90%."""
-    allowed = "a share above 0 and at most 1, such as 0.9 or 90%"
+def parse_fraction(field: str, text: str | float, *, zero: bool = False) -> float:
+    """A share in (0, 1], with ``zero`` in [0, 1]: 0.9 or 90%."""
+    allowed = f"a share {'from 0 to' if zero else 'above 0 and at most'} 1, such as 0.9 or 90%"
     shown = str(text).strip()
     try:
         share = float(shown[:-1]) / 100 if shown.endswith("%") else float(shown)
     except ValueError:
         raise InputError(field, text, allowed) from None
-    if not 0 < share <= 1:
+    if not (0 < share <= 1 or (zero and share == 0)):
         raise InputError(field, text, allowed)
     return share
 

@@ -33,6 +33,7 @@ _WORKLOAD_FLAGS = (
     ("mean", "N", "mean of log-normal lengths, with --p95 and --batch"),
     ("p95", "N", "length that 95 %% of them stay within"),
     ("shared-prefix", "N", "first tokens that all sequences share"),
+    ("hit-rate", "SHARE", "share of them that find it in a prefix cache"),
     ("in-flight", "N", "tokens of prompts being prefilled beside them"),
     ("draft", "NAME", "speculative draft model, resident beside the target"),
     ("lookahead", "N", "slots each sequence reserves for speculated tokens"),

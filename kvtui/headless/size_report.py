@@ -24,6 +24,7 @@ def size_report(answer: Answer, *, explain: bool = False, runtimes: tuple[str, .
         _budget(answer),
         _capacity(answer),
         _speed(answer),
+        _prefix_caching(answer),
         _levers(answer),
         [f"! {warning}" for warning in answer.warnings],
     ]
@@ -187,6 +188,15 @@ def _speed(answer: Answer) -> list[str]:
             )
         )
     return rows
+
+
+def _prefix_caching(answer: Answer) -> list[str]:
+    part = answer.prefix_caching
+    if part is None:
+        return []
+    saved_ms = part.saves_prefill_ms
+    floor = f" Prefill floor {format_ms(saved_ms)} less." if saved_ms else ""
+    return [_row("prefix cache", f"hit rate {part.hit_rate:.3g}: {part.sentence}{floor}")]
 
 
 def _levers(answer: Answer) -> list[str]:

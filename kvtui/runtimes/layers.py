@@ -6,6 +6,7 @@ sequences is each engine's own rule and stands in its file.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Literal
 
 from kvtui.dtypes import FORMATS
@@ -76,17 +77,30 @@ def layer_sets(
     layers: dict[LayerSet, int] = {}
     for model in (rank.model, rank.draft):
         for group in model.groups if model is not None else ():
-            for one in _sets_of(reshape(group), storage, rank.tp, scaled_index):
-                key = replace(one, layers=0)
-                layers[key] = layers.get(key, 0) + one.layers
-    return tuple(replace(key, layers=count) for key, count in layers.items() if count)
+            shaped = reshape(group)
+            for key in _sets_of(shaped, storage, rank.tp, scaled_index):
+                layers[key] = layers.get(key, 0) + shaped.layers
+    return tuple(_counted(key, count) for key, count in layers.items() if count)
 
 
+@lru_cache(maxsize=4096)
+def _counted(one: LayerSet, layers: int) -> LayerSet:
+    return replace(one, layers=layers)
+
+
+@lru_cache(maxsize=4096)
 def _sets_of(
+    group: LayerGroup, storage: Storage, tp: int, scaled_index: bool
+) -> tuple[LayerSet, ...]:
+    """The sets of one group, without their number of layers; asked hundreds of times alike."""
+    return tuple(_drawn_sets(group, storage, tp, scaled_index))
+
+
+def _drawn_sets(
     group: LayerGroup, storage: Storage, tp: int, scaled_index: bool
 ) -> Iterator[LayerSet]:
     if isinstance(group, RecurrentState):
-        yield LayerSet(group.layers, "state", state_bytes(group, tp))
+        yield LayerSet(0, "state", state_bytes(group, tp))
     for at, stream in enumerate(streams(group)):
         span, limit = _span(group, at)
         if stream.constant:
@@ -100,7 +114,7 @@ def _sets_of(
             for wanted in (False, True)
         )
         yield LayerSet(
-            layers=group.layers,
+            layers=0,
             span=span,
             bytes=k_bytes + v_bytes,
             limit=limit,

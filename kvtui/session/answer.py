@@ -8,6 +8,7 @@ from typing import Final
 
 from kvtui import levers, roofline, solve
 from kvtui.capacity import capacity
+from kvtui.prefix_caching import prefix_caching
 from kvtui.runtimes import ideal, reservations
 from kvtui.session.explanations import explanations
 from kvtui.session.parts import (
@@ -22,6 +23,7 @@ from kvtui.session.parts import (
     PayloadPart,
     PoolPart,
     PrefillPart,
+    PrefixCachingPart,
     RankPart,
     ReservationPart,
     StagePart,
@@ -62,6 +64,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     limits: LimitsPart
     step: StepPart
     prefill: PrefillPart
+    prefix_caching: PrefixCachingPart | None
+    """None where neither a shared prefix nor a hit rate was given."""
     levers: list[LeverPart]
     formula: str
     explain: list[FormulaPart]
@@ -230,6 +234,7 @@ def compose(scenario: Scenario) -> Answer:
             floor_ms=filling.floor_ms,
             bound=filling.bound,
         ),
+        prefix_caching=_prefix_caching(scenario),
         levers=[
             LeverPart(
                 name=lever.name,
@@ -264,6 +269,25 @@ def _stages(scenario: Scenario) -> list[StagePart]:
             StagePart(layers=layers, bytes_per_token=part.bytes_per_token, bytes=part.bytes)
         )
     return found
+
+
+def _prefix_caching(scenario: Scenario) -> PrefixCachingPart | None:
+    found = prefix_caching(scenario)
+    if found is None:
+        return None
+    return PrefixCachingPart(
+        hit_rate=found.hit_rate,
+        prefix_tokens=found.prefix_tokens,
+        cached_tokens=found.cached_tokens,
+        hits=found.hits,
+        saves_bytes=found.saves_bytes,
+        saves_blocks=found.saves_blocks,
+        saves_prefill_flops=found.saves_prefill_flops,
+        saves_prefill_ms=found.saves_prefill_ms,
+        missed_bytes=found.missed_bytes,
+        room_prefixes=found.room_prefixes,
+        sentence=found.sentence,
+    )
 
 
 def _rank_kv_heads(scenario: Scenario) -> int | None:

@@ -206,6 +206,24 @@ class LeverPart(Struct, frozen=True, kw_only=True):
     price: str
 
 
+class PrefixCachingPart(Struct, frozen=True, kw_only=True):
+    """What a prefix cache saves on one rank, beside sequences that share nothing."""
+
+    hit_rate: float
+    prefix_tokens: int
+    cached_tokens: int
+    """Of whole blocks."""
+    hits: int
+    saves_bytes: int
+    saves_blocks: int
+    saves_prefill_flops: int | None
+    saves_prefill_ms: float | None
+    missed_bytes: int
+    """Copies that misses hold; the payload counts the prefix once."""
+    room_prefixes: int | None
+    sentence: str
+
+
 class FormulaPart(Struct, frozen=True, kw_only=True):
     """What stands behind one number."""
 

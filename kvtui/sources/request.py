@@ -63,6 +63,7 @@ class Request:
     context: str | None = None
     lengths: str | None = None
     shared_prefix: str | None = None
+    hit_rate: str | None = None
     mean: str | None = None
     p95: str | None = None
     lookahead: str | None = None
@@ -282,6 +283,11 @@ def _workload(asked: Request) -> Workload:
         shared_prefix=count("shared prefix", asked.shared_prefix or "0", low=0),
         lookahead=count("lookahead", asked.lookahead or "0", low=0),
         in_flight=count("in flight", asked.in_flight or "0", low=0),
+        hit_rate=(
+            None
+            if asked.hit_rate is None
+            else parse_fraction("hit rate", asked.hit_rate, zero=True)
+        ),
         name=asked.workload or "typed",
     )
 
