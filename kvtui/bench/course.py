@@ -34,6 +34,8 @@ _SWEEP_SHARE: Final = 4
 _ROOM_SHARE: Final = 2
 """One candidate takes at most a quarter of what is available, all of a group at most half."""
 _SECONDS: Final = 1.5
+_TOUCH_S: Final = 10.0
+"""To map the probe's pages: a bench waits longer for a true limit than a run does."""
 _PASSES: Final = 3
 """Of the probe between two cases."""
 
@@ -85,11 +87,11 @@ class Course:
             size = self._asked.probe_bytes or limits.probe_bytes(
                 self.device, self._machine.cache_bytes
             )
-            probe = limits.Probe(self.device, size)
+            probe = limits.Probe(self.device, size, touch_s=_TOUCH_S)
             first = last = probe.read_bytes_per_s()
             copy_first = copy_last = probe.copy_bytes_per_s()
             setup = self._setup(probe)
-            self._doubts(first, watch)
+            self._doubts(first, probe.read_bytes, watch)
             for case in self._asked.cases:
                 last = self._case(case, setup, watch, last)
                 if case is self._asked.cases[-1]:
@@ -127,12 +129,15 @@ class Course:
             kernel_why=compilation.why or "The kernel is for CPUs.",
         )
 
-    def _doubts(self, limit: float, watch: Watch) -> None:
+    def _doubts(self, limit: float, probe_bytes: int, watch: Watch) -> None:
         if watch.why:
             self._notes.append(f"No NVML readings, so THROTTLED cannot be told: {watch.why}")
-        doubt = flag_rules.implausible(limit, self._machine.peak_bytes_per_s)
-        if doubt is not None:
-            self._notes.append(doubt)
+        for doubt in (
+            flag_rules.implausible(limit, self._machine.peak_bytes_per_s),
+            flag_rules.shallow(probe_bytes, self._machine.cache_bytes),
+        ):
+            if doubt is not None:
+                self._notes.append(doubt)
 
     def _case(self, case: Case, setup: Setup, watch: Watch, before: float) -> float:
         """Run one case; the read limit after it."""

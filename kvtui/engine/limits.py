@@ -46,9 +46,13 @@ def read_bytes_per_s(
 class Probe:
     """A buffer that is mapped once and then read and copied as often as asked."""
 
-    def __init__(self, device: torch.device, size: int) -> None:
-        """Allocate ``size`` bytes and touch them, fewer where that takes too long."""
-        self._buffer = _touched(device, max(2, size // 4))
+    def __init__(self, device: torch.device, size: int, *, touch_s: float | None = None) -> None:
+        """Allocate ``size`` bytes and touch them, fewer where that takes longer than ``touch_s``.
+
+        Two seconds when None.
+        """
+        patience_ns = _TOUCH_NS if touch_s is None else int(touch_s * 1e9)
+        self._buffer = _touched(device, max(2, size // 4), patience_ns)
         self._half = self._buffer.numel() // 2
 
     @property
@@ -86,7 +90,7 @@ class Probe:
         return max(self.copy_bytes / (self.copy_ns() / 1e9) for _ in range(passes))
 
 
-def _touched(device: torch.device, numel: int) -> torch.Tensor:
+def _touched(device: torch.device, numel: int, patience_ns: int) -> torch.Tensor:
     """A buffer whose pages are all mapped, cut to what could be mapped in the time allowed.
 
     First touch can cost seconds a GiB on a virtual machine that has not used its memory yet.
@@ -95,7 +99,7 @@ def _touched(device: torch.device, numel: int) -> torch.Tensor:
     begun = perf_counter_ns()
     for first in range(0, numel, _PIECE):
         buffer[first : first + _PIECE] = 1.0
-        if device.type == "cpu" and perf_counter_ns() - begun > _TOUCH_NS:
+        if device.type == "cpu" and perf_counter_ns() - begun > patience_ns:
             return buffer[: first + _PIECE]
     return buffer
 

@@ -173,6 +173,16 @@ def unified(*, shared: bool | None) -> Flag | None:
     return Flag("UNIFIED", "The device shares the machine's memory.") if shared else None
 
 
+def shallow(probe_bytes: int, cache_bytes: int | None) -> str | None:
+    """A sentence where the read probe was too small to leave the last-level cache."""
+    if resident(probe_bytes, cache_bytes) is None:
+        return None
+    return (
+        f"The probe read {format_bytes(probe_bytes)}, less than {_CACHE_MULTIPLE} times the "
+        f"{format_bytes(cache_bytes)} cache: the limit is partly that of the cache."
+    )
+
+
 def implausible(measured: float | None, peak: float | None) -> str | None:
     """A sentence where the limit, bytes/s, and the tabled peak cannot both be of this device."""
     if not measured or not peak or 0.5 <= measured / peak <= 1.02:

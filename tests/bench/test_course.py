@@ -71,6 +71,12 @@ def test_the_control_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of the read limit" in row.reasons.get("L2-RESIDENT", "of the read limit")
 
 
+def test_a_limit_from_inside_the_cache_is_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe of a megabyte beside a cache of 32 says that it measures the cache."""
+    monkeypatch.setattr("kvtui.host.last_level_cache_bytes", lambda: 32 * MIB)
+    assert any("partly that of the cache" in note for note in run("l2-control").notes)
+
+
 def test_waste_is_flagged_where_it_is() -> None:
     """PADDED on the mask, EXPANDED on the concatenating cache, neither on the plain step."""
     rows = {one.backend: one for one in run("mask-vs-slice,cat-vs-inplace").results}

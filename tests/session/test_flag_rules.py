@@ -63,3 +63,10 @@ def test_a_limit_that_no_such_board_has_is_said() -> None:
     assert "another board" in (flag_rules.implausible(5.0e12, 4.8e12) or "")
     assert "another board" in (flag_rules.implausible(1.0e12, 4.8e12) or "")
     assert flag_rules.implausible(None, 4.8e12) is None
+
+
+def test_a_probe_inside_the_cache_is_said() -> None:
+    """A limit read from less than five caches is partly the cache's own."""
+    assert flag_rules.shallow(500, 100) is None
+    assert flag_rules.shallow(500, None) is None
+    assert "partly that of the cache" in (flag_rules.shallow(499, 100) or "")
