@@ -29,6 +29,12 @@ _HEARD = """
 """
 """What the dashboard draws ends on a canvas; its bytes are kept on the way there."""
 
+_LOOK = """
+  const there = arguments[0].every((word) => window.heard.includes(word));
+  if (there) window.heard = "";
+  return there;
+"""
+
 
 class Browser:
     """One window; tabs are opened in it."""
@@ -94,20 +100,15 @@ class Browser:
         """Make this tab the one that is looked at."""
         self._call("POST", "/window", {"handle": handle})
 
-    def run(self, script: str) -> Any:
+    def run(self, script: str, *arguments: object) -> Any:
         """The value of a piece of JavaScript in the page."""
-        return self._call("POST", "/execute/sync", {"script": script, "args": []})
-
-    def heard(self) -> str:
-        """What the dashboard has drawn so far, as a terminal receives it."""
-        return str(self.run("return window.heard"))
+        return self._call("POST", "/execute/sync", {"script": script, "args": arguments})
 
     def shows(self, *words: str, seconds: float = 60) -> None:
         """Wait until all ``words`` were drawn since the last look."""
         end = time.monotonic() + seconds
-        while not all(word in (heard := self.heard()) for word in words):
-            assert time.monotonic() < end, heard[-2000:]
-        self.run("window.heard = ''")
+        while not self.run(_LOOK, words):
+            assert time.monotonic() < end, self.run("return window.heard")[-2000:]
 
     def press(self, key: str) -> None:
         """One key, pressed and released, in the terminal of the page."""

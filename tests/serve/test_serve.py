@@ -10,18 +10,20 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import aiohttp
 import psutil
 import pytest
 
+from kvtui.cli import run
 from tests.client.far import ROOT
 from tests.serve.browser import Browser, browser_or_skip
 
 COMMAND = (sys.executable, "-P", "-m", "kvtui", "serve")
-ESCAPE = "\ue00c"
+PAINTED_BYTES = 40_000
+"""A page without text compresses to a few kilobytes."""
 ARTEFACTS = Path(os.environ.get("KVTUI_TEST_ARTEFACTS", ROOT / "artefacts"))
 """Where screenshots are kept; not under version control."""
 
@@ -79,6 +81,23 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     found.close()
 
 
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refusal:
+    """Runs the command line that must end with a status, and gives what it said on stderr."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def ends(status: int, *arguments: str) -> str:
+        assert run(["serve", *arguments]) == status
+        found = capsys.readouterr()
+        assert found.out == ""
+        return found.err
+
+    return ends
+
+
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
     found = browser_or_skip(tmp_path)
@@ -99,17 +118,20 @@ def test_the_page_paints_the_dashboard_and_takes_keys(service: Service, browser:
     browser.open(service.address)
     browser.shows("payload against budget", "inputs")
     ARTEFACTS.mkdir(exist_ok=True)
+    until(lambda: len(browser.screenshot(ARTEFACTS / "serve.png")) > PAINTED_BYTES)
     before = browser.screenshot(ARTEFACTS / "serve.png")
     assert before.startswith(b"\x89PNG")
-    assert len(before) > 40_000, "a blank page compresses to a few kilobytes"
     assert browser.run("return document.title") == "kvtui"
     browser.press("?")
-    browser.shows("Esc")
+    browser.shows("KEYS", "Run what is on the screen")
     until(lambda: browser.screenshot(ARTEFACTS / "serve-help.png") != before)
-    browser.press(ESCAPE)
-    browser.shows("payload against budget")
-    browser.press("q")
-    until(lambda: browser.run("return document.body.classList.contains('-closed')"))
+
+    def left() -> bool:
+        """The first q closes the help, a later one the dashboard."""
+        browser.press("q")
+        return bool(browser.run("return document.body.classList.contains('-closed')"))
+
+    until(left)
     until(lambda: not service.children())
     assert service.ends(signal.SIGTERM) == 143
 
@@ -199,17 +221,6 @@ def test_pages_of_other_sites_are_refused(
     assert not service.children()
 
 
-def serve(*arguments: str, block: str | None = None) -> subprocess.CompletedProcess[str]:
-    """The command as a whole; ``block`` is a module that cannot be imported."""
-    code = f"import sys; sys.modules[{block!r}] = None; " if block else ""
-    code += "import sys; from kvtui.__main__ import main; sys.argv[0] = 'kvtui'; main()"
-    return subprocess.run(
-        [sys.executable, "-P", "-c", code, "serve", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -222,30 +233,29 @@ def serve(*arguments: str, block: str | None = None) -> subprocess.CompletedProc
         (["--work", "none"], "work is 'none'"),
     ],
 )
-def test_bad_input_is_refused_before_anything_listens(arguments: list[str], words: str) -> None:
+def test_bad_input_is_refused_before_anything_listens(
+    arguments: list[str], words: str, refusal: Refusal
+) -> None:
     """A sentence with field, value and what is allowed, and exit 2."""
-    found = serve(*arguments)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert words in found.stderr
+    assert words in refusal(2, *arguments)
 
 
-def test_a_taken_port_is_said() -> None:
+def test_a_taken_port_is_said(refusal: Refusal) -> None:
     """With the system's reason."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        found = serve("--port", f"{port}")
-    assert found.returncode == 2
-    assert f"port is {port}; it must be one that can be opened on 127.0.0.1" in found.stderr
-    assert "Address already in use" in found.stderr
+        said = refusal(2, "--port", f"{port}")
+    assert f"port is {port}; it must be one that can be opened on 127.0.0.1" in said
+    assert "Address already in use" in said
 
 
-def test_without_the_extra_it_names_it() -> None:
+def test_without_the_extra_it_names_it(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     """What to install, and exit 3."""
-    found = serve(block="textual_serve.app_service")
-    assert found.returncode == 3
-    assert "pip install 'kvtui[serve]'" in found.stderr
+    monkeypatch.setitem(sys.modules, "textual_serve.app_service", None)
+    monkeypatch.delitem(sys.modules, "kvtui.headless.serve", raising=False)
+    assert "pip install 'kvtui[serve]'" in refusal(3)
 
 
 def test_other_addresses_come_with_a_warning() -> None:
