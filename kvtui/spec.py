@@ -364,6 +364,8 @@ class Scenario:
     budget: BudgetTerms = field(default_factory=BudgetTerms)
     draft: Model | None = None
     """Speculative draft model, resident beside the target: its own cache and weights."""
+    step_tokens: int | None = None
+    """Tokens an engine schedules in one step, of all sequences; None takes its own default."""
     warnings: tuple[str, ...] = ()
 
 

@@ -35,6 +35,7 @@ _WORKLOAD_FLAGS = (
     ("shared-prefix", "N", "first tokens that all sequences share"),
     ("hit-rate", "SHARE", "share of them that find it in a prefix cache"),
     ("in-flight", "N", "tokens of prompts being prefilled beside them"),
+    ("chunk", "N", "tokens an engine schedules a step: max_num_batched_tokens, ubatch"),
     ("draft", "NAME", "speculative draft model, resident beside the target"),
     ("lookahead", "N", "slots each sequence reserves for speculated tokens"),
 )

@@ -61,7 +61,7 @@ class LlamaCpp(Runtime):
         """Cells of all layers and f32 states, on the device with most layers."""
         rank = fullest_rank(_over_layers(scenario))
         sets = layer_sets(rank, scenario.storage, scaled_index=False, reshape=_in_f32)
-        return self._cell_bytes(sets, reserving(rank.workload), PAD, self.ubatch)
+        return self._cell_bytes(sets, reserving(rank.workload), PAD, self._ubatch(scenario))
 
     def rungs(self, scenario: Scenario) -> Iterator[tuple[str, int]]:
         """Ranks, geometry, states, slots, micro-batch, padding."""
@@ -86,10 +86,13 @@ class LlamaCpp(Runtime):
         )
         yield slots, self._cell_bytes(sets, workload, 1, 0)
         yield (
-            f"windows hold a micro-batch of {self.ubatch} more",
-            self._cell_bytes(sets, workload, 1, self.ubatch),
+            f"windows hold a micro-batch of {self._ubatch(scenario)} more",
+            self._cell_bytes(sets, workload, 1, self._ubatch(scenario)),
         )
-        yield f"cells padded to {PAD}", self._cell_bytes(sets, workload, PAD, self.ubatch)
+        yield (
+            f"cells padded to {PAD}",
+            self._cell_bytes(sets, workload, PAD, self._ubatch(scenario)),
+        )
 
     def pool(self, scenario: Scenario) -> Pool:
         """What fits of contexts as long as the longest."""
@@ -123,6 +126,9 @@ class LlamaCpp(Runtime):
         if any(isinstance(group, CrossAttention) for group in scenario.model.groups):
             found += ("cross-attention entries are counted as the ideal has them",)
         return found
+
+    def _ubatch(self, scenario: Scenario) -> int:
+        return self.ubatch if scenario.step_tokens is None else scenario.step_tokens
 
     def _cell_bytes(
         self, sets: tuple[LayerSet, ...], workload: Workload, pad: int, ubatch: int

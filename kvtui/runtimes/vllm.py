@@ -10,7 +10,8 @@ Read in ``v1/kv_cache_interface.py``, ``v1/core/kv_cache_utils.py`` (001cabc), `
   rarest kind (as the commonest, where that is below 1.5 times), the last group is padded, and all
   pages are made equal: smaller ones take more tokens where that divides, else padding.
 * Beside recurrent layers an attention block is ``16 x ceil(state / (16 x bytes a token))`` tokens
-  and the state is padded to that page; one page a sequence and speculated token.
+  and the state is padded to that page; one page a sequence and speculated token, and one more
+  where a prefix is cached.
 * One block of the pool is the null block. The memory is ``total x gpu_memory_utilization`` (0.92)
   less weights, peak activations, what is not torch's, and graphs.
 """
@@ -120,8 +121,11 @@ class Vllm(Runtime):
         )
         block, windows = _block(scenario.storage), any(one.span == "window" for one in sets)
         apart = Layout(tuple(_own_page(one, block) for one in sets), 0)
+        kept = rank.workload.shared_prefix and any(one.span == "state" for one in sets)
         yield (
-            f"pages of {block} tokens" + (", one more for a window" if windows else ""),
+            f"pages of {block} tokens"
+            + (", one more for a window" if windows else "")
+            + (", a state more at the prefix's end" if kept else ""),
             self._paged_bytes(apart, rank, in_flight),
         )
         layout = self.layout(scenario)
@@ -231,6 +235,8 @@ class Vllm(Runtime):
     def _in_flight(self, scenario: Scenario) -> int:
         if self.in_flight_tokens is not None:
             return self.in_flight_tokens
+        if scenario.step_tokens is not None:
+            return _BATCHES_IN_FLIGHT * scenario.step_tokens
         memory = scenario.device.memory_bytes
         small = memory is not None and memory < _LARGE_DEVICE_BYTES
         return _BATCHES_IN_FLIGHT * (_BATCHED_TOKENS_SMALL if small else _BATCHED_TOKENS)
@@ -272,6 +278,14 @@ def _stored(rank: Rank, storage: Storage) -> tuple[LayerSet, ...]:
         return group
 
     return layer_sets(rank, storage, reshape=widened)
+
+
+def state_pages(workload: Workload) -> int:
+    """Pages of a sequence's states: one, one a speculated token, one at a shared prefix's end.
+
+    ``mamba_cache_mode`` "none" without prefix caching and "align" with it (``mamba_utils.py``).
+    """
+    return 1 + workload.lookahead + (workload.shared_prefix > 0)
 
 
 def _block(storage: Storage) -> int:
@@ -340,7 +354,7 @@ def _workload_pages(page: Page, workload: Workload, dcp: int, in_flight: int) ->
     """Pages of all sequences; whole pages of a shared prefix once where everything is kept."""
     one = page.layers
     if one.span == "state":
-        return workload.batch * (1 + workload.lookahead)
+        return workload.batch * state_pages(workload)
     if one.span == "everything":
         return kept_tokens(one, workload, page.tokens, dcp) // page.tokens
     return sum(_sequence_pages(page, run.tokens, in_flight) * run.count for run in workload.runs)

@@ -68,6 +68,7 @@ class Request:
     p95: str | None = None
     lookahead: str | None = None
     in_flight: str | None = None
+    chunk: str | None = None
     draft: str | None = None
     dtype: str | None = None
     v_dtype: str | None = None
@@ -136,6 +137,7 @@ def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenari
         device=device,
         budget=budget,
         draft=None if asked.draft is None else _named_model(asked.draft),
+        step_tokens=None if asked.chunk is None else count("chunk", asked.chunk),
         warnings=(*model.warnings, *dict.fromkeys(warnings)),
     )
 

@@ -79,3 +79,12 @@ def test_every_slot_is_as_long_as_the_longest() -> None:
     assert reserved_bytes("llama.cpp-unified", ask(**shape)) == 1_280 * cell
     found = reservation("llama.cpp", ask(**shape))
     assert any("slot" in one.what and one.bytes > 0 for one in found.differences)
+
+
+def test_a_typed_chunk_is_the_micro_batch() -> None:
+    """With a micro-batch of 1,024 Gemma's windows hold 2,048 cells instead of 1,536."""
+    held = [
+        reserved_bytes("llama.cpp", ask(model="gemma-3-27b", context=131_072, chunk=chunk))
+        for chunk in (512, 1_024)
+    ]
+    assert held[1] - held[0] == 52 * 512 * 2 * 16 * 128 * 2

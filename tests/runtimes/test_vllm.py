@@ -119,3 +119,19 @@ def test_a_format_it_has_not_is_said() -> None:
     """q8_0 is counted as asked, and that vLLM has no such cache is said."""
     found = reservation("vllm", ask(model="llama-3.1-8b", context=16, dtype="q8_0"))
     assert any("q8_0" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("chunk", "mib"), [(1_024, 243.4), (4_096, 384.4)])
+def test_two_typed_chunks_are_in_flight(chunk: int, mib: float) -> None:
+    """gpt-oss-20b at 8,192 tokens: two scheduled batches are in flight."""
+    engine, asked = Vllm(), ask(model="gpt-oss-20b", context=8_192, chunk=chunk)
+    blocks = engine.sequence_blocks(asked, 8_192)
+    assert blocks * engine.layout(asked).block_bytes / MIB == pytest.approx(mib, abs=0.05)
+
+
+def test_a_cached_prefix_keeps_a_state() -> None:
+    """Beside a shared prefix every sequence of a hybrid holds one state page more."""
+    shape = {"model": "qwen3-next-80b-a3b", "context": 8_192, "batch": 4}
+    page = Vllm().layout(ask(**shape)).block_bytes
+    apart, shared = (Vllm().reserved_bytes(ask(**shape, shared_prefix=n)) for n in (0, 1))
+    assert shared - apart == 4 * 3 * page
