@@ -104,12 +104,7 @@ class Runtime(ABC):
         """What the budget holds; here for a cache that is not a pool of blocks."""
         available = self.available_bytes(scenario)
         at_once = sequences_held(self, scenario, available)
-        longest = scenario.workload.longest
-        return Pool(
-            bytes=available,
-            tokens=None if at_once is None else int(at_once * longest),
-            concurrency=at_once,
-        )
+        return Pool(bytes=available, tokens=tokens_held(scenario, at_once), concurrency=at_once)
 
     def notes(self, scenario: Scenario) -> tuple[str, ...]:
         """What a reader should know that takes no bytes."""
@@ -172,6 +167,13 @@ def with_sequences(scenario: Scenario, count: int) -> Scenario:
         workload=replace(uniform_workload(count, longest), lookahead=scenario.workload.lookahead),
         parallel=replace(parallel, tp=parallel.attention_tp, dp_attention=1),
     )
+
+
+def tokens_held(scenario: Scenario, sequences: float | None) -> int | None:
+    """Tokens of ``sequences`` as long as the longest, on one data-parallel group."""
+    if sequences is None:
+        return None
+    return int(sequences / scenario.parallel.dp_attention * scenario.workload.longest)
 
 
 def sequences_held(runtime: Runtime, scenario: Scenario, available: int | None) -> float | None:

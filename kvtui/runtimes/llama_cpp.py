@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from kvtui.runtimes.base import Pool, Runtime, rest_bytes, sequences_held, whole_sequences_held
+from kvtui.runtimes.base import (
+    Pool,
+    Runtime,
+    rest_bytes,
+    sequences_held,
+    tokens_held,
+    whole_sequences_held,
+)
 from kvtui.runtimes.layers import (
     LayerSet,
     as_it_is,
@@ -97,11 +104,9 @@ class LlamaCpp(Runtime):
     def pool(self, scenario: Scenario) -> Pool:
         """What fits of contexts as long as the longest."""
         available, whole = self.available_bytes(scenario), _over_layers(scenario)
-        longest = scenario.workload.longest
         find = whole_sequences_held if self.unified else sequences_held
         at_once = find(self, whole, available)
-        tokens = None if at_once is None else int(at_once * longest)
-        return Pool(available, PAD, None, None, tokens, at_once)
+        return Pool(available, PAD, None, None, tokens_held(whole, at_once), at_once)
 
     def share(self, scenario: Scenario) -> float:
         """Everything but the margin, where the memory is known."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from kvtui.runtimes.base import Pool, Runtime, sequences_held, typed_share
+from kvtui.runtimes.base import Pool, Runtime, sequences_held, tokens_held, typed_share
 from kvtui.runtimes.layers import (
     LayerSet,
     geometry_words,
@@ -127,8 +127,8 @@ class Sglang(Runtime):
         both = each + self.window_ratio * _bytes_a_token(kinds.windows)
         if available is None or kinds.sources or not both:
             at_once = sequences_held(self, scenario, available)
-            tokens = None if at_once is None else int(at_once * workload.longest)
-            return Pool(available, page, None, None, tokens, at_once)
+            held = tokens_held(scenario, at_once)
+            return Pool(available, page, None, None, held, at_once)
         state = sum(one.layers * one.bytes for one in kinds.states)
         room = max(0, available)
         slots = int(room * self.state_ratio / (1 + self.state_ratio) // state) if state else 0

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from kvtui.runtimes.base import Pool, Runtime, rest_bytes, sequences_held, typed_share
+from kvtui.runtimes.base import Pool, Runtime, rest_bytes, sequences_held, tokens_held, typed_share
 from kvtui.runtimes.layers import (
     LayerSet,
     geometry_words,
@@ -70,14 +70,14 @@ class TensorRtLlm(Runtime):
         """Blocks where one pool is enough, and what they hold."""
         available, rank = self.available_bytes(scenario), fullest_rank(scenario)
         sets = _partitioned(layer_sets(rank, scenario.storage))
-        block, longest = block_tokens(scenario.storage), scenario.workload.longest
+        block = block_tokens(scenario.storage)
         one_pool = bool(sets) and all(one.span == "everything" and one.ratio == 1 for one in sets)
         size = block * sum(one.layers * one.bytes for one in sets) if one_pool else None
         at_once = sequences_held(self, scenario, available)
         if available is None or at_once is None:
             return Pool(None, block, size)
         blocks = max(0, available // size) if size else None
-        tokens = int(at_once * longest) if blocks is None else blocks * block * rank.dcp
+        tokens = tokens_held(scenario, at_once) if blocks is None else blocks * block * rank.dcp
         return Pool(
             bytes=available,
             block_tokens=block,

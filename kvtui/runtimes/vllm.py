@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from kvtui.dtypes import FORMATS
-from kvtui.runtimes.base import Pool, Runtime, rest_bytes, sequences_held, typed_share
+from kvtui.runtimes.base import Pool, Runtime, rest_bytes, sequences_held, tokens_held, typed_share
 from kvtui.runtimes.layers import LayerSet, geometry_words, kept_tokens, layer_sets, plain_bytes
 from kvtui.sizing.rank import Rank, fullest_rank, reserving
 from kvtui.spec import (
@@ -179,8 +179,8 @@ class Vllm(Runtime):
         tokens_each = min((page.tokens for page in layout.pages if page.tokens), default=0)
         if available is None or not size:
             at_once = sequences_held(self, scenario, available)
-            tokens = None if at_once is None else int(at_once * longest)
-            return Pool(available, tokens_each, size or None, None, tokens, at_once)
+            held = tokens_held(scenario, at_once)
+            return Pool(available, tokens_each, size or None, None, held, at_once)
         blocks = max(0, available // size)
         per_sequence = self.sequence_blocks(scenario, longest)
         concurrency = blocks / per_sequence

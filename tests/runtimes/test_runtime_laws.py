@@ -28,6 +28,7 @@ from kvtui.spec import (
     Storage,
     Workload,
 )
+from tests.runtimes.asking import ask
 
 small = st.integers(1, 24)
 runtimes = st.sampled_from(sorted(RUNTIMES)).map(RUNTIMES.__getitem__)
@@ -155,6 +156,19 @@ def test_0_9_is_not_the_same_memory() -> None:
 
 
 def longer_of_an_8b() -> Scenario:
-    from tests.runtimes.asking import ask
-
     return ask(model="llama-3.1-8b", context=8192, gpu="h100", utilization=0.9)
+
+
+@pytest.mark.parametrize("name", sorted(RUNTIMES))
+def test_tokens_are_of_one_data_parallel_group(name: str) -> None:
+    """Four groups hold four times the sequences of one, and each group the same tokens.
+
+    llama.cpp knows no such groups: its devices hold layers.
+    """
+    shape = {"model": "llama-3.1-8b", "context": 8192, "kv_budget": "10GiB"}
+    one = reservation(name, ask(**shape, tp=1)).pool
+    four = reservation(name, ask(**shape, tp=4, dp_attention=4)).pool
+    assert one.concurrency is not None
+    if not name.startswith("llama.cpp"):
+        assert four.tokens == one.tokens
+        assert four.concurrency == pytest.approx(4 * one.concurrency)
