@@ -63,8 +63,8 @@ class EngineRoom:
         place, link = self._helpers.place, self._live.link
         if not place:
             return ()
-        if self._monitor is None and link is not None:
-            return (f"{place} LINK LOST",)
+        if self._monitor_lost:
+            return (f"{place} NO LINK" if link is None else f"{place} LINK LOST",)
         return (place if link is None else f"{place} {format_ms(link.round_trip_ms)}",)
 
     def record(self, recorder: Recorder) -> None:

@@ -167,8 +167,9 @@ async def test_the_screen_says_who_holds_the_device() -> None:
     holder.release()
 
 
-async def test_the_header_shows_the_other_machine_and_its_latency() -> None:
-    """The name while nothing is measured, then the round trip, then that the link is lost."""
+@pytest.mark.parametrize("reached", [True, False])
+async def test_the_header_shows_the_other_machine_and_its_latency(reached: bool) -> None:
+    """The name while nothing is measured, then the round trip, then that there is no link."""
     hands = HandRoom()
 
     def far(live: Live) -> EngineRoom:
@@ -179,7 +180,9 @@ async def test_the_header_shows_the_other_machine_and_its_latency() -> None:
     app = KvtuiApp(Request(workload="tutorial", gpu="h200"), RunOptions(), room=far)
     async with app.run_test(size=(120, 36)) as pilot:
         await settle(pilot, lambda: "gpu-box" in screen_text(app))
-        hands.monitor.put(LinkReading(host="gpu-box", round_trip_ms=12.0))
-        await settle(pilot, lambda: "gpu-box 12" in screen_text(app))
+        if reached:
+            hands.monitor.put(LinkReading(host="gpu-box", round_trip_ms=12.0))
+            await settle(pilot, lambda: "gpu-box 12" in screen_text(app))
         hands.monitor.put(Gone(role="monitor", sentence="Cut.", exit_status=255, expected=False))
-        await settle(pilot, lambda: "gpu-box LINK LOST" in screen_text(app))
+        said = "gpu-box LINK LOST" if reached else "gpu-box NO LINK"
+        await settle(pilot, lambda: said in screen_text(app))
