@@ -33,4 +33,4 @@ def classes(width: int, height: int, shown: str) -> dict[str, bool]:
 
 def size_needed(width: int, height: int) -> str:
     """The sentence of a terminal that is too small."""
-    return f"kvtui needs {LEAST[0]}x{LEAST[1]} cells; this is {width}x{height}."
+    return f"Terminal too small: {LEAST[0]}x{LEAST[1]} cells needed, this is {width}x{height}."

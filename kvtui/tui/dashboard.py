@@ -20,7 +20,7 @@ from kvtui.tui import arrangement
 from kvtui.tui.bindings import LIVE_KEYS, Keys
 from kvtui.tui.frame import footer_line, formula_lines, header_line
 from kvtui.tui.opening import Asked
-from kvtui.tui.palette import ASCII, glyphs, tinted
+from kvtui.tui.palette import ASCII, glyphs, plain, tinted
 from kvtui.tui.panels.base import Panel
 from kvtui.tui.panels.gpu import GpuPanel
 from kvtui.tui.panels.inputs import InputsPanel
@@ -161,6 +161,8 @@ class Dashboard(Screen[None]):
     def _set(self, line: str, text: Text) -> None:
         widget = self._lines[line]
         drawn = tinted(text, dark=self.app.current_theme.dark)
+        if self.has_class("ascii"):
+            drawn = plain(drawn)
         if widget.content != drawn:
             widget.update(drawn, layout=False)
 

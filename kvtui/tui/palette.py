@@ -75,6 +75,18 @@ def glyphs() -> Glyphs:
     return UNICODE if encoding == "utf8" else ASCII
 
 
+_PLAIN: Final = str.maketrans("·×≥≤→←↑↓−–—…µ°⠒⠂⠄█▓░▏▕▌▾✓", "*x><><^v---.u ...#=-||>v*")
+"""One character for one, so that nothing moves: styles and columns stay where they are."""
+
+
+def plain(text: Text) -> Text:
+    """``text`` in ASCII alone; what has no likeness becomes a question mark."""
+    found = text.copy()
+    found.plain = "".join(one if one < "\x80" else "?" for one in text.plain.translate(_PLAIN))
+    found.spans = text.spans
+    return found
+
+
 def tinted(text: Text, *, dark: bool) -> Text:
     """``text`` in the shades that suit the background."""
     if dark:

@@ -5,6 +5,7 @@ runs, and whatever was measured until a failure is kept in the last record.
 """
 
 import gc
+import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from kvtui.engine.control import Control
 from kvtui.engine.kernels.compilation import Compilation
 from kvtui.engine.plan import guard
 from kvtui.engine.run import Run
-from kvtui.errors import KvtuiError, RefusedError, UnavailableError
+from kvtui.errors import InputError, KvtuiError, RefusedError, UnavailableError
 from kvtui.records import (
     Ended,
     Evidence,
@@ -32,6 +33,7 @@ from kvtui.records import (
     decode_run,
 )
 from kvtui.spec import EndReason
+from kvtui.units import format_bytes, parse_bytes
 from kvtui.worker.publisher import Publisher
 from kvtui.worker.readouts import engine_device, engine_memory
 
@@ -45,6 +47,11 @@ Mapping the buffer is most of it on a virtual machine; on a GPU the whole takes 
 """
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate", "allocate memory", "not enough memory")
 """How torch words a failed host allocation, which is a plain RuntimeError there."""
+_ASKED_AND_FREE: Final = (
+    r"Tried to allocate ([\d.]+ \w+)",
+    r"of which ([\d.]+ \w+) is free",
+)
+"""The two sizes in CUDA's message (c10/cuda/CUDACachingAllocator.cpp)."""
 
 
 @dataclass(slots=True)
@@ -269,10 +276,23 @@ def failure(error: Exception, *, started: bool) -> tuple[EndReason, str]:
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY)
     ):
-        return "oom", f"Out of memory: {_first_line(error)} Lower the context or the batch."
+        short = _shortage(str(error))
+        return "oom", f"Out of memory: {_first_line(error)}{short} Lower the context or the batch."
     traceback.print_exception(error, file=sys.stderr)
     reason: EndReason = "lost" if started else "refused"
     return reason, f"The run failed: {type(error).__name__}: {_first_line(error)}"
+
+
+def _shortage(text: str) -> str:
+    """How much was missing, where torch's message says what was asked for and what is free."""
+    asked, free = (re.search(words, text) for words in _ASKED_AND_FREE)
+    if asked is None or free is None:
+        return ""
+    try:
+        short = parse_bytes("asked", asked[1]) - parse_bytes("free", free[1])
+    except InputError:
+        return ""
+    return f" {format_bytes(short)} short." if short > 0 else ""
 
 
 def _first_line(error: Exception) -> str:

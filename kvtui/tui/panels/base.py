@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.geometry import Region, Size
 from textual.widget import Widget
 
-from kvtui.tui.palette import DIM, LABEL, Glyphs, glyphs, tinted
+from kvtui.tui.palette import ASCII, DIM, LABEL, Glyphs, glyphs, plain, tinted
 
 LABEL_WIDTH = 9
 """Cells of the label column, the same in every panel, so that values stand in one line."""
@@ -21,11 +21,16 @@ class Panel(Widget):
     def __init__(self, title: str, *, id: str) -> None:  # noqa: A002  # Textual's own name
         """Title the border."""
         super().__init__(id=id)
-        self.border_title = Text(title)
         self.glyphs: Glyphs = glyphs()
+        self.entitle(title)
         self._drawn = Text()
         self.paints = 0
         """How often the content really changed."""
+
+    def entitle(self, title: str) -> None:
+        """Set the border's title; no markup."""
+        text = Text(title)
+        self.border_title = plain(text) if self.glyphs is ASCII else text
 
     def lines(self, width: int, height: int) -> list[Text]:
         """The lines to draw in ``width`` x ``height`` cells."""
@@ -64,6 +69,8 @@ class Panel(Widget):
         for line in found:
             line.truncate(size.width, overflow="ellipsis")
         joined = Text("\n", no_wrap=True).join(found)
+        if self.glyphs is ASCII:
+            joined = plain(joined)
         return tinted(joined, dark=self.app.current_theme.dark)
 
 

@@ -44,6 +44,7 @@ class LivePanel(Panel, can_focus=True):
         self._plot_of: tuple[object, int, int] = (None, 0, 0)
         self._preview_of: tuple[DecodeRun, int, int] | None = None
         self._previewed: list[Text] = []
+        self._titled = "live"
         self.renew_plots = True
         """The next draw may renew the plots (at most twice a second)."""
         self.refused: str | None = None
@@ -96,8 +97,9 @@ class LivePanel(Panel, can_focus=True):
             target = f"T to {format_count(live.run.target)}"
             parts = (f"live: run {live.number}", *self._shape(live.run), target, live.run.cache)
             title = dot.join(parts)
-        if str(self.border_title) != title:
-            self.border_title = Text(title)
+        if title != self._titled:
+            self._titled = title
+            self.entitle(title)
 
     def _shape(self, run: DecodeRun) -> tuple[str, str, str]:
         layers = sum(group.layers for group in run.groups) or self._live.layers

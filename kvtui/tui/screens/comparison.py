@@ -14,7 +14,7 @@ from kvtui.compare import Comparison, Figure, compared, figure
 from kvtui.errors import KvtuiError
 from kvtui.runtimes import Reservation, reservations
 from kvtui.spec import Scenario
-from kvtui.tui.palette import BLUE, DIM
+from kvtui.tui.palette import ASCII, BLUE, DIM, glyphs, plain
 from kvtui.tui.panels.comparison import CurvePanel, EnginesPanel, RowsPanel, VariantsPanel
 
 _FULL_WIDTH, _FULL_HEIGHT = 100, 28
@@ -55,7 +55,10 @@ class ComparisonScreen(Screen[None]):
         asked = (
             f" · {workload.batch:,} × {workload.longest:,} tokens · {self._scenario.device.name}"
         )
-        self.query_one("#comparison-header", Static).update(header.append(asked, DIM))
+        self.set_class(glyphs() is ASCII, "ascii")
+        header.append(asked, DIM)
+        shown = plain(header) if glyphs() is ASCII else header
+        self.query_one("#comparison-header", Static).update(shown)
         footer = Text(no_wrap=True)
         for key, meaning in (("arrows", "row"), ("tab", "panel"), ("c", "back")):
             footer.append(f" {key}", BLUE).append(f" {meaning} ")
