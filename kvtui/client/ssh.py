@@ -155,8 +155,7 @@ class RemoteHelper:
         await self._helper.stop()
 
     def kill_now(self) -> None:
-        """KILL the local ssh; the far side ends with its stdin."""
-        self._end_pings()
+        """KILL the local ssh, without a loop; the far side ends with its stdin."""
         self._helper.kill_now()
 
     async def _ping(self) -> None:
