@@ -7,7 +7,7 @@ from kvtui.session.answer import Answer
 from kvtui.session.parts import ReservationPart
 from kvtui.units import format_bytes, format_count
 
-_HEADER = ("runtime", "reserves", "over ideal", "for the cache", "tokens", "sequences")
+_HEADER = ("runtime", "reserves", "over ideal", "for the cache", "fits", "tokens", "sequences")
 _INDENT = "    "
 
 
@@ -40,6 +40,7 @@ def _row(one: ReservationPart) -> tuple[str, ...]:
         format_bytes(one.bytes),
         sign + format_bytes(abs(one.more_bytes)) if one.more_bytes else "0 B",
         format_bytes(one.pool.bytes),
+        {True: "yes", False: "no", None: "n/a"}[one.fits],
         format_count(one.pool.tokens),
         "n/a" if concurrency is None else f"{concurrency:,.2f}",
     )

@@ -70,6 +70,11 @@ class Reservation:
     notes: tuple[str, ...]
     """What a reader should know that takes no bytes."""
 
+    @property
+    def fits(self) -> bool | None:
+        """Whether the workload fits the memory the runtime would give it; None if unknown."""
+        return None if self.pool.bytes is None else self.bytes <= self.pool.bytes
+
 
 class Runtime(ABC):
     """One way to lay a cache down."""

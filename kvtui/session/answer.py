@@ -172,6 +172,7 @@ def compose(scenario: Scenario) -> Answer:
                 bytes=one.bytes,
                 more_bytes=one.more_bytes,
                 share_of=one.share_of,
+                fits=one.fits,
                 pool=PoolPart(
                     bytes=one.pool.bytes,
                     block_tokens=one.pool.block_tokens,

@@ -100,6 +100,8 @@ class ReservationPart(Struct, frozen=True, kw_only=True):
     more_bytes: int
     share_of: str
     """What its share of memory is a share of."""
+    fits: bool | None
+    """The workload fits that share; None where the memory is unknown."""
     pool: PoolPart
     differences: list[DifferencePart]
     notes: list[str]

@@ -53,3 +53,24 @@ def test_an_unknown_engine_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> 
     told = capsys.readouterr()
     assert told.out == ""
     assert "runtime is 'torchserve'; it must be one of all, ideal," in told.err
+
+
+@pytest.mark.parametrize(
+    ("runtime", "status"),
+    [("", 0), ("--runtime all", 0), ("--runtime llama.cpp", 0), ("--runtime VLLM,llama.cpp", 4)],
+)
+def test_check_is_the_named_engine(
+    runtime: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 sequences of Gemma 3 fit the ideal and llama.cpp; vLLM reserves more than it has."""
+    command = "size --model gemma-3-27b --gpu h200 --context 32768 --batch 20 --check"
+    assert run(f"{command} {runtime}".split()) == status
+    told = capsys.readouterr().err
+    assert ("vllm reserves" in told) == (status == 4)
+
+
+def test_each_engine_says_whether_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """``fits`` is the reservation against the engine's own memory."""
+    found = json.loads(printed(capsys, "--json"))["reservations"]
+    for one in found:
+        assert one["fits"] is (one["bytes"] <= one["pool"]["bytes"])
