@@ -12,13 +12,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from kvtui.decode_run import DEFAULT_HOT, Backend, CacheName, DecodeRun, EndReason
 from kvtui.errors import KvtuiError
 from kvtui.spec import (
-    DEFAULT_HOT,
-    Backend,
-    CacheName,
-    DecodeRun,
-    EndReason,
     FullAttention,
     LatentAttention,
     LayerGroup,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtui.decode_run import DecodeRun
 from kvtui.records import (
     Ended,
     RecordError,
@@ -13,14 +14,7 @@ from kvtui.records import (
     encode,
     run_command,
 )
-from kvtui.spec import (
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    NoCache,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, NoCache, SinksWindow, SlidingWindow
 
 RUN = DecodeRun(
     groups=(

@@ -11,19 +11,12 @@ import torch
 from torch import Tensor
 
 from kvtui.bench.case import Setup, Shape
+from kvtui.decode_run import CacheName, DecodeRun
 from kvtui.engine.caches import QUANTISED, LayerCache, layer_cache
 from kvtui.engine.caches.paged import DeviceTable
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.plan import checked_dtype
-from kvtui.spec import (
-    CacheName,
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SinksWindow, SlidingWindow
 
 _SEED: Final = 20
 _TILE: Final = 4_194_301

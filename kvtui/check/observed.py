@@ -14,6 +14,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.attention import backends
 from kvtui.engine.compute import ONE_THREAD, Compute
 from kvtui.engine.decoder import Attention, Decoder
@@ -22,14 +23,7 @@ from kvtui.engine.plan import checked_dtype
 from kvtui.engine.prefill import visible
 from kvtui.engine.schedules import UNSCALED, Schedule
 from kvtui.engine.workspace import prompts
-from kvtui.spec import (
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SinksWindow, SlidingWindow
 
 Schedules = tuple[Schedule, Schedule]
 """Of the prompt, and of the steps after it."""

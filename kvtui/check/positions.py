@@ -15,9 +15,9 @@ import torch
 
 from kvtui.check.proofs import KINDS, equality, small_run
 from kvtui.check.results import Result
+from kvtui.decode_run import CacheName
 from kvtui.engine.schedules import UNSCALED, Interpolated, NtkAware, Schedule, Yarn
 from kvtui.errors import InputError
-from kvtui.spec import CacheName
 
 FACTOR: Final = 4.0
 """How far the context is stretched: enough to tell schedules apart within a prompt of 8 tokens."""

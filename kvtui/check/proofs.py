@@ -14,6 +14,7 @@ import torch
 from kvtui.check.observed import PLAIN, Schedules, observe
 from kvtui.check.results import Result
 from kvtui.check.suspects import suspect
+from kvtui.decode_run import CacheName, DecodeRun
 from kvtui.engine.attention import backends, dense_attention
 from kvtui.engine.caches import QUANTISED, check_cache
 from kvtui.engine.caches.codecs import HEADROOM, INT4_GROUP
@@ -26,15 +27,7 @@ from kvtui.engine.run import Run
 from kvtui.engine.workspace import prompts
 from kvtui.errors import InputError
 from kvtui.lab import capacity
-from kvtui.spec import (
-    CacheName,
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SinksWindow, SlidingWindow
 
 if TYPE_CHECKING:
     from kvtui.engine.kernels.cpu import CpuKernel

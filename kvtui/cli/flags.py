@@ -183,8 +183,8 @@ def request(options: argparse.Namespace) -> "Request":
 
 def run_options(options: argparse.Namespace) -> "RunOptions":
     """How the run was asked for; raises ``InputError`` naming a bad value."""
+    from kvtui.decode_run import DEFAULT_HOT
     from kvtui.session.runs import RunOptions
-    from kvtui.spec import DEFAULT_HOT
     from kvtui.units import count, parse_bytes
 
     for name, allowed in (

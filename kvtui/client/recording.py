@@ -16,6 +16,7 @@ import msgspec
 
 from kvtui.client.soundness import sound
 from kvtui.client.unpacking import beginning, unpacked
+from kvtui.decode_run import DecodeRun
 from kvtui.errors import SourceError
 from kvtui.records import (
     RECORDS_SCHEMA,
@@ -41,7 +42,6 @@ from kvtui.records import (
     decode_record,
     run_command,
 )
-from kvtui.spec import DecodeRun
 
 _CHUNK_BYTES: Final = 2**18
 _LINE_MAX_BYTES: Final = 2**24

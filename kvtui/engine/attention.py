@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from kvtui.decode_run import CacheName
 from kvtui.engine.prefill import visible
-from kvtui.spec import CacheName
 
 _CUDA_BACKENDS: Final = [
     SDPBackend.FLASH_ATTENTION,

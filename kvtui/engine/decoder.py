@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kvtui.decode_run import MLA_HEAD_WIDTH, DecodeRun
 from kvtui.engine.caches import LayerCache, layer_cache, tensor_bytes
 from kvtui.engine.caches.offload import OffloadCache
 from kvtui.engine.caches.paged import DeviceTable
@@ -26,14 +27,7 @@ from kvtui.engine.layers import (
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.rotary import Rotary
 from kvtui.engine.schedules import Schedule
-from kvtui.spec import (
-    MLA_HEAD_WIDTH,
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    NoCache,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, NoCache
 
 Attention = HeadAttention | LatentHeads
 

@@ -13,19 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 
+from kvtui.decode_run import MLA_HEAD_WIDTH, Work
 from kvtui.engine.attention import dense_attention
 from kvtui.engine.caches import LayerCache
 from kvtui.engine.compute import Compute
 from kvtui.engine.prefill import prefill_attention
 from kvtui.engine.rotary import Rotary
-from kvtui.spec import (
-    MLA_HEAD_WIDTH,
-    FullAttention,
-    LatentAttention,
-    SinksWindow,
-    SlidingWindow,
-    Work,
-)
+from kvtui.spec import FullAttention, LatentAttention, SinksWindow, SlidingWindow
 
 _MLP_FACTOR: Final = 4
 """Inner width over outer width, as in the first transformers; a spec gives no other."""

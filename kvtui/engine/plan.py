@@ -10,19 +10,13 @@ from typing import Final
 import torch
 
 from kvtui import host
+from kvtui.decode_run import DecodeRun
 from kvtui.engine import memory
 from kvtui.engine.caches import QUANTISED, check_cache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.workspace import workspace_bytes
 from kvtui.errors import InputError, RefusedError, UnavailableError
-from kvtui.spec import (
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    NoCache,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, NoCache, SinksWindow, SlidingWindow
 from kvtui.units import GIB, format_bytes
 
 _DTYPES: Final = {

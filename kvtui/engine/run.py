@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from kvtui.decode_run import KERNEL_BACKEND, DecodeRun, EndReason
 from kvtui.engine import memory
 from kvtui.engine.attention import backend_name, backends
 from kvtui.engine.caches import QUANTISED
@@ -34,7 +35,7 @@ from kvtui.engine.plan import (
 )
 from kvtui.engine.timing import Timer, timer
 from kvtui.engine.workspace import INPUTS, piece, prompts
-from kvtui.spec import KERNEL_BACKEND, DecodeRun, EndReason, FullAttention
+from kvtui.spec import FullAttention
 
 if TYPE_CHECKING:  # importing it imports numba
     from kvtui.engine.kernels.cpu import CpuKernel

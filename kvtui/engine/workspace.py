@@ -10,17 +10,11 @@ from typing import Final
 
 import torch
 
+from kvtui.decode_run import MLA_HEAD_WIDTH, DecodeRun
 from kvtui.engine.caches import QUANTISED
 from kvtui.engine.decoder import Decoder, hidden_size
 from kvtui.engine.prefill import MASK_ROWS, SCORES_BYTES
-from kvtui.spec import (
-    MLA_HEAD_WIDTH,
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SlidingWindow
 
 _PIECE_TOKENS: Final = {"cuda": 4096, "cpu": 1024}
 """Tokens in flight during prefill, over all sequences of a piece.

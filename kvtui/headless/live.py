@@ -17,6 +17,7 @@ from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.logbook import log_record
 from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
+from kvtui.decode_run import DecodeRun
 from kvtui.errors import ExitCode
 from kvtui.headless import output
 from kvtui.headless.run_report import ladder_report, run_report
@@ -41,7 +42,6 @@ from kvtui.session.live import Live
 from kvtui.session.runs import DEMONSTRATION, DEMONSTRATION_SECONDS, RunOptions, decode_run
 from kvtui.session.summary import summary
 from kvtui.sources.request import DetectDevice, Request, scenario
-from kvtui.spec import DecodeRun
 from kvtui.units import format_bytes, format_ms, format_rate
 
 _NUMBER = 1

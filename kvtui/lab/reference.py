@@ -14,13 +14,14 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine import memory
 from kvtui.engine.attention import backends
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.plan import resolved_device
 from kvtui.lab import flops
 from kvtui.lab.peaks import Peak, peak
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 
 WARM_UPS: Final = 3
 ROUNDS: Final = 9

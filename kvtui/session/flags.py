@@ -5,11 +5,12 @@ The rules and their thresholds are those of ``flag_rules``; here they get the ru
 
 from typing import Final, Literal
 
+from kvtui.decode_run import KERNEL_BACKEND
 from kvtui.dtypes import FORMATS
 from kvtui.session import flag_rules
 from kvtui.session.flag_rules import Flag
 from kvtui.session.live import Live
-from kvtui.spec import KERNEL_BACKEND, FullAttention
+from kvtui.spec import FullAttention
 from kvtui.units import format_share
 
 Regime = Literal["bandwidth-bound", "cache-resident", "launch-bound", "kernel-bound", "unknown"]

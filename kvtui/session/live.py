@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from kvtui.decode_run import DecodeRun
 from kvtui.dtypes import element_format
 from kvtui.errors import KvtuiError
 from kvtui.history import LogHistogram, Thinned
@@ -37,7 +38,7 @@ from kvtui.records import (
     decode_run,
 )
 from kvtui.sizing.payload import held_bytes, read_bytes_per_step, write_bytes_per_step
-from kvtui.spec import DecodeRun, Model, SequenceRun, Storage, Workload
+from kvtui.spec import Model, SequenceRun, Storage, Workload
 from kvtui.units import format_bytes
 
 Phase = Literal["idle", "starting", "decoding", "held", "ended"]

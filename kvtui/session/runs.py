@@ -3,19 +3,15 @@
 from dataclasses import dataclass
 from typing import Final
 
+from kvtui.decode_run import DEFAULT_HOT, Backend, CacheName, DecodeRun, Work
 from kvtui.errors import InputError
 from kvtui.spec import (
-    DEFAULT_HOT,
-    Backend,
-    CacheName,
-    DecodeRun,
     FullAttention,
     LatentAttention,
     NoCache,
     Scenario,
     SinksWindow,
     SlidingWindow,
-    Work,
     Workload,
 )
 

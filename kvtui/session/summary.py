@@ -1,9 +1,9 @@
 """The last line of a run: prediction beside measurement, in the published keys."""
 
+from kvtui.decode_run import EndReason
 from kvtui.records import StepTimes, Summary, WallTimes
 from kvtui.session.flags import flags
 from kvtui.session.live import Live
-from kvtui.spec import EndReason
 
 
 def summary(live: Live) -> Summary:

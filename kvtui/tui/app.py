@@ -20,12 +20,12 @@ from textual.theme import Theme
 from kvtui.client.local import LOCAL, Helpers
 from kvtui.client.recorder import Recorder
 from kvtui.config import Settings
+from kvtui.decode_run import DecodeRun
 from kvtui.errors import ExitCode, KvtuiError
 from kvtui.log import LOG
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
-from kvtui.spec import DecodeRun
 from kvtui.tui import lists
 from kvtui.tui.bindings import BINDINGS, LIVE_KEYS, Keys, commands
 from kvtui.tui.dashboard import TICK_S, Dashboard

@@ -14,8 +14,8 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Static
 
+from kvtui.decode_run import DecodeRun
 from kvtui.session.live import Live
-from kvtui.spec import DecodeRun
 from kvtui.tui import arrangement
 from kvtui.tui.bindings import LIVE_KEYS, Keys
 from kvtui.tui.frame import footer_line, formula_lines, header_line

@@ -13,6 +13,7 @@ from kvtui.client.logbook import log_record
 from kvtui.client.recorder import Recorder
 from kvtui.client.source import Source
 from kvtui.client.spool import Spool
+from kvtui.decode_run import DecodeRun
 from kvtui.log import LOG
 from kvtui.records import (
     AnyRecord,
@@ -26,7 +27,6 @@ from kvtui.records import (
     run_command,
 )
 from kvtui.session.live import Live
-from kvtui.spec import DecodeRun
 from kvtui.units import format_ms
 
 

@@ -7,10 +7,10 @@ by the clock. Nothing is started here.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kvtui.decode_run import DecodeRun
 from kvtui.session.question import Question
 from kvtui.session.runs import DEMONSTRATION, DEMONSTRATION_SECONDS, RunOptions, decode_run
 from kvtui.sources.request import DetectDevice, Request
-from kvtui.spec import DecodeRun
 from kvtui.tui.fields import Form
 
 

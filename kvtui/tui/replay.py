@@ -11,12 +11,12 @@ from textual.binding import BindingType
 
 from kvtui.client.recording import Recording
 from kvtui.config import Settings
+from kvtui.decode_run import DecodeRun
 from kvtui.records import EngineDevice, Limit, RunAsked, Steps
 from kvtui.session.live import Live
 from kvtui.session.recorded import recorded_request
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import DetectDevice, Request
-from kvtui.spec import DecodeRun
 from kvtui.tui.app import KvtuiApp, shown
 from kvtui.tui.bindings import REPLAY_BINDINGS, REPLAY_KEYS, Keys
 from kvtui.tui.palette import BLUE, ORANGE

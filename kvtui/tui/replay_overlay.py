@@ -10,10 +10,10 @@ from typing import Final
 
 from rich.text import Text
 
+from kvtui.decode_run import DecodeRun
 from kvtui.history import Extent, columns
 from kvtui.session.comparison import Versus, shape, versus
 from kvtui.session.live import Live, Sample
-from kvtui.spec import DecodeRun
 from kvtui.tui.growth import joined
 from kvtui.tui.palette import BLUE, DIM, LABEL, ORANGE, Glyphs
 from kvtui.tui.panels.base import LABEL_WIDTH, flow, pair

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from kvtui.decode_run import EndReason
 from kvtui.engine import limits
 from kvtui.engine.control import Control
 from kvtui.engine.kernels.compilation import Compilation
@@ -32,7 +33,6 @@ from kvtui.records import (
     Started,
     decode_run,
 )
-from kvtui.spec import EndReason
 from kvtui.units import format_bytes, parse_bytes
 from kvtui.worker.publisher import Publisher
 from kvtui.worker.readouts import engine_device, engine_memory

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from kvtui.client.recorder import Recorder
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.figures import StepFigures
 from kvtui.records import (
     RECORDS_SCHEMA,
@@ -26,7 +27,7 @@ from kvtui.records import (
     Steps,
     run_command,
 )
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 from kvtui.worker.publisher import _Merged
 
 TOKEN_BYTES = 8 * 2 * 64 * 4

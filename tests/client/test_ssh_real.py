@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from kvtui.client.ssh import RemoteHost, readings_of, start_remote
+from kvtui.decode_run import DecodeRun
 from kvtui.errors import UnavailableError
 from kvtui.records import (
     AnyRecord,
@@ -26,7 +27,7 @@ from kvtui.records import (
     Steps,
     run_command,
 )
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 from tests.client.far import ROOT, far_kvtui
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kvtui.check.proofs import KINDS, equality, quantised_error, small_run
+from kvtui.decode_run import CacheName, DecodeRun
 from kvtui.engine import limits, memory
 from kvtui.engine.attention import backends, decode_attention, dense_attention
 from kvtui.engine.caches import QUANTISED
@@ -12,14 +13,7 @@ from kvtui.engine.decoder import Decoder
 from kvtui.engine.page_kernels import page_kernel
 from kvtui.engine.prefill import prefill_attention
 from kvtui.engine.run import Run
-from kvtui.spec import (
-    CacheName,
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SinksWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SinksWindow
 
 pytestmark = [
     pytest.mark.cuda,

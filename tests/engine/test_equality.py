@@ -3,17 +3,11 @@
 import pytest
 import torch
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.attention import decode_attention, dense_attention, split_parts
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.prefill import prefill_attention
-from kvtui.spec import (
-    DecodeRun,
-    FullAttention,
-    LatentAttention,
-    LayerGroup,
-    SinksWindow,
-    SlidingWindow,
-)
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SinksWindow, SlidingWindow
 
 CPU = torch.device("cpu")
 HEADS = {"layers": 2, "q_heads": 4, "k_width": 8, "v_width": 8}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.attention import decode_attention, dense_attention
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder
@@ -18,7 +19,7 @@ from kvtui.session.answer import compose
 from kvtui.session.flag_rules import beyond_limit, resident
 from kvtui.session.live import Live
 from kvtui.sources.request import Request, scenario
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 from kvtui.units import MIB, format_rate
 from kvtui.worker.runner import failure
 

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtui.decode_run import KERNEL_BACKEND, DecodeRun
 from kvtui.engine.attention import dense_attention
 from kvtui.engine.caches import layer_cache
 from kvtui.engine.caches.paged import DeviceTable
@@ -17,7 +18,7 @@ from kvtui.engine.kernels.compilation import Compilation
 from kvtui.engine.kernels.rows import contiguous_rows
 from kvtui.engine.pages import BlockTable
 from kvtui.engine.run import Run
-from kvtui.spec import KERNEL_BACKEND, DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 
 if TYPE_CHECKING:
     from kvtui.engine.kernels.cpu import CpuKernel

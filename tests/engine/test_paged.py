@@ -5,12 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.caches import check_cache
 from kvtui.engine.caches.paged import DeviceTable, PagedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.pages import BlockTable
 from kvtui.errors import InputError, RefusedError
-from kvtui.spec import DecodeRun, FullAttention, SlidingWindow
+from kvtui.spec import FullAttention, SlidingWindow
 
 CPU = torch.device("cpu")
 HEADS = {"layers": 2, "q_heads": 4, "k_width": 8, "v_width": 8}

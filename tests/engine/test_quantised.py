@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtui.check.proofs import quantised_error
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.caches.codecs import QUANTISED, TokenHeadCodec, codec
 from kvtui.engine.caches.quantised import QuantisedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.run import Run
 from kvtui.errors import InputError
 from kvtui.session.live import predicted_kv_bytes
-from kvtui.spec import DecodeRun, FullAttention, SlidingWindow
+from kvtui.spec import FullAttention, SlidingWindow
 
 CPU = torch.device("cpu")
 BYTES_A_ROW = {

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.control import Control
 from kvtui.engine.figures import StepFigures
 from kvtui.engine.plan import guard
@@ -10,7 +11,6 @@ from kvtui.engine.run import Run
 from kvtui.errors import InputError, RefusedError, UnavailableError
 from kvtui.spec import (
     CrossAttention,
-    DecodeRun,
     FullAttention,
     LatentAttention,
     LayerGroup,

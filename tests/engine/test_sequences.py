@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from kvtui.check.proofs import KINDS, equality, small_run
+from kvtui.decode_run import CacheName, DecodeRun
 from kvtui.engine.caches.offload import OffloadCache
 from kvtui.engine.caches.paged import PagedCache
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder, pool_blocks
 from kvtui.engine.run import Run
 from kvtui.session.live import Live, predicted_kv_bytes, ragged_sentence, step_kv_bytes
-from kvtui.spec import CacheName, DecodeRun, FullAttention, LatentAttention
+from kvtui.spec import FullAttention, LatentAttention
 
 CPU = torch.device("cpu")
 GROUP = FullAttention(layers=2, q_heads=4, kv_heads=2, k_width=8, v_width=8)

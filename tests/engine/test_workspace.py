@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from torch.profiler import ProfilerActivity, profile
 
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.control import Control
 from kvtui.engine.run import Run
-from kvtui.spec import DecodeRun, FullAttention, LatentAttention, LayerGroup, SlidingWindow
+from kvtui.spec import FullAttention, LatentAttention, LayerGroup, SlidingWindow
 
 HEADS = {"layers": 1, "q_heads": 8, "k_width": 64}
 GROUPS: dict[str, LayerGroup] = {

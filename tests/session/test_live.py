@@ -2,6 +2,7 @@
 
 import pytest
 
+from kvtui.decode_run import DecodeRun
 from kvtui.history import LogHistogram
 from kvtui.records import (
     Ended,
@@ -21,7 +22,7 @@ from kvtui.session.flags import flags, regime
 from kvtui.session.ladder import ladder
 from kvtui.session.live import Live
 from kvtui.session.summary import summary
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 
 RUN = DecodeRun(
     groups=(FullAttention(layers=32, q_heads=32, kv_heads=8, k_width=128, v_width=128),),

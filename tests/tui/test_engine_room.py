@@ -7,6 +7,7 @@ import pytest
 from kvtui.client.device_lock import DeviceBusyError, DeviceLock
 from kvtui.client.local import Helpers, NotStarted
 from kvtui.client.source import Source
+from kvtui.decode_run import DecodeRun
 from kvtui.records import (
     Command,
     Gone,
@@ -17,7 +18,7 @@ from kvtui.records import (
 from kvtui.session.live import Live
 from kvtui.session.runs import RunOptions
 from kvtui.sources.request import Request
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 from kvtui.tui.app import KvtuiApp
 from kvtui.tui.engine_room import EngineRoom
 from kvtui.tui.panels.live import LivePanel

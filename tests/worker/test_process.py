@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kvtui.decode_run import DecodeRun
 from kvtui.records import (
     Command,
     HoldCommand,
@@ -21,7 +22,7 @@ from kvtui.records import (
     encode,
     run_command,
 )
-from kvtui.spec import DecodeRun, FullAttention
+from kvtui.spec import FullAttention
 
 PATIENCE_S = 60.0
 RecordLine = dict[str, Any]

@@ -11,9 +11,9 @@ from kvtui.bench.case import Candidate, Check, Group, Setup
 from kvtui.bench.cases.dense import GQA, full_caches, sized
 from kvtui.bench.steps import held, stepped
 from kvtui.bench.tensors import fill_random, full_group, queries, token_bytes
+from kvtui.decode_run import DecodeRun
 from kvtui.engine.control import Control
 from kvtui.engine.run import Run
-from kvtui.spec import DecodeRun
 
 _INSTRUMENTED_BYTES: Final = 256 * 2**20
 """Large enough for steps of 10 ms and more, small enough for many pairs."""

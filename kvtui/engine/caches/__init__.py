@@ -2,6 +2,7 @@
 
 import torch
 
+from kvtui.decode_run import DecodeRun, expanded
 from kvtui.engine.caches.base import LayerCache, tensor_bytes
 from kvtui.engine.caches.codecs import QUANTISED
 from kvtui.engine.caches.concat import ConcatCache
@@ -13,14 +14,12 @@ from kvtui.engine.caches.quantised import QuantisedCache
 from kvtui.engine.caches.ring import RingCache
 from kvtui.errors import InputError
 from kvtui.spec import (
-    DecodeRun,
     FullAttention,
     LatentAttention,
     LayerGroup,
     NoCache,
     SinksWindow,
     SlidingWindow,
-    expanded,
 )
 
 __all__ = ["QUANTISED", "LayerCache", "check_cache", "layer_cache", "tensor_bytes"]

@@ -8,10 +8,10 @@ from typing import Final
 
 from rich.text import Text
 
+from kvtui.decode_run import DecodeRun
 from kvtui.errors import KvtuiError
 from kvtui.session.flags import flags, regime
 from kvtui.session.live import Live, predicted_kv_bytes
-from kvtui.spec import DecodeRun
 from kvtui.tui.growth import growth_plot
 from kvtui.tui.palette import BLUE, DIM, LABEL, ORANGE
 from kvtui.tui.panels.base import LABEL_WIDTH, Panel, flow, wrapped
