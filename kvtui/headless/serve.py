@@ -42,6 +42,11 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class _Dashboard(AppService):
     """The process behind one tab."""
 
+    async def gone(self) -> None:
+        """Return when it says nothing more, whether it left, died or never drew."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def end(self) -> None:
         """Ask it to leave, and see to it that it does."""
         with contextlib.suppress(TimeoutError, OSError):
@@ -115,7 +120,11 @@ class DashboardServer(Server):
                 _cells(request.query.get("width"), 80, _MOST_COLUMNS),
                 _cells(request.query.get("height"), 24, _MOST_ROWS),
             )
-            await self._process_messages(socket, dashboard)
+            following = asyncio.create_task(_close_after(dashboard, socket))
+            try:
+                await self._process_messages(socket, dashboard)
+            finally:
+                following.cancel()
         finally:
             await dashboard.end()
             self._open.pop(dashboard, None)
@@ -161,7 +170,9 @@ async def _serve(server: DashboardServer, bind: str, port: int) -> ExitCode:
         except OSError as error:
             raise _refused(bind, port, error) from None
         _announce(bind, runner.addresses[0][1])
-        return await ended
+        # What a dashboard that failed said is passed on by textual-serve, as if it were data.
+        with contextlib.redirect_stdout(sys.stderr):
+            return await ended
     finally:
         await server.end()
         await runner.cleanup()
@@ -196,6 +207,12 @@ def _cells(text: str | None, otherwise: int, most: int) -> int:
     if text is None or not (text.isascii() and text.isdecimal() and len(text) < 9):
         return otherwise
     return min(max(int(text), 1), most)
+
+
+async def _close_after(dashboard: _Dashboard, socket: web.WebSocketResponse) -> None:
+    """The page learns that its dashboard is gone."""
+    await dashboard.gone()
+    await socket.close()
 
 
 async def _closed(socket: web.WebSocketResponse) -> None:

@@ -289,3 +289,34 @@ def test_the_dashboard_s_flags_reach_it(tmp_path: Path, monkeypatch: pytest.Monk
         assert words[-2:] == ["--no-mouse", "--workload=support-desk"]
     finally:
         service.close()
+
+
+async def test_a_dashboard_that_dies_is_told_to_its_page(service: Service) -> None:
+    """The tab's connection is closed, so that the page can say so; the server stays."""
+    async with tab_of(service) as tab:
+        for one in service.children():
+            with contextlib.suppress(psutil.NoSuchProcess):  # the first takes its helpers with it
+                one.kill()
+        async with asyncio.timeout(20):
+            while (await tab.receive()).type is aiohttp.WSMsgType.BINARY:
+                pass
+    assert service.process.poll() is None
+
+
+async def test_a_dashboard_that_cannot_start_says_why_on_stderr() -> None:
+    """Its page is closed, and the sentence is where the server was started; stdout is clean."""
+    service = Service("--theme", "no-such-theme")
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{service.address}ws") as tab,
+            asyncio.timeout(30),
+        ):
+            assert (await tab.receive()).type is aiohttp.WSMsgType.CLOSE
+        assert await asyncio.to_thread(service.ends, signal.SIGTERM) == 143
+        assert service.process.stderr is not None
+        assert "theme is 'no-such-theme'" in service.process.stderr.read()
+        assert service.process.stdout is not None
+        assert service.process.stdout.read() == ""
+    finally:
+        service.close()
