@@ -58,6 +58,8 @@ def _why(one: ReservationPart, context: int) -> list[str]:
         lines.append(f"memory: {one.share_of}{blocks}")
         if pool.concurrency is not None and pool.concurrency < 1:
             lines.append(f"one sequence of {context:,} tokens does not fit")
+        if pool.concurrency_at_mean not in (None, pool.concurrency):
+            lines.append(f"{pool.concurrency_at_mean:,.2f} sequences of the mean length")
     lines += [f"log: {line}" for line in pool.log]
     if one.source:
         lines.append(f"read in: {one.source}")

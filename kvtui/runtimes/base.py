@@ -46,6 +46,8 @@ class Pool:
     """Tokens of sequences as long as the longest, over all ranks that share a sequence."""
     concurrency: float | None = None
     """Sequences as long as the longest, over all data-parallel groups."""
+    concurrency_at_mean: float | None = None
+    """Sequences of the workload's mean length."""
     log: tuple[str, ...] = ()
     """Lines that the engine itself would print of this pool."""
 
@@ -134,6 +136,14 @@ class Runtime(ABC):
             return budget.available_bytes(scenario)
         return None if total is None else self.memory_left(scenario, total)
 
+    def _pool_and_mean(self, scenario: Scenario) -> Pool:
+        found, workload = self.pool(scenario), scenario.workload
+        if workload.uniform:
+            return replace(found, concurrency_at_mean=found.concurrency)
+        mean = uniform_workload(1, max(1, round(workload.tokens / workload.batch)))
+        alike = replace(scenario, workload=replace(mean, lookahead=workload.lookahead))
+        return replace(found, concurrency_at_mean=self.pool(alike).concurrency)
+
     def reservation(self, scenario: Scenario) -> Reservation:
         """Everything together."""
         taken = self.reserved_bytes(scenario)
@@ -145,7 +155,7 @@ class Runtime(ABC):
             more_bytes=taken - ideal.reserved_bytes(scenario),
             differences=self.differences(scenario),
             share_of=self.share_of(scenario),
-            pool=self.pool(scenario),
+            pool=self._pool_and_mean(scenario),
             notes=self.notes(scenario),
         )
 

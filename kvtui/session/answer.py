@@ -180,6 +180,7 @@ def compose(scenario: Scenario) -> Answer:
                     blocks=one.pool.blocks,
                     tokens=one.pool.tokens,
                     concurrency=one.pool.concurrency,
+                    concurrency_at_mean=one.pool.concurrency_at_mean,
                     log=list(one.pool.log),
                 ),
                 differences=[

@@ -86,6 +86,7 @@ class PoolPart(Struct, frozen=True, kw_only=True):
     blocks: int | None
     tokens: int | None
     concurrency: float | None
+    concurrency_at_mean: float | None
     log: list[str]
     """Lines that the engine would print."""
 

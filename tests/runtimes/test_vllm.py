@@ -135,3 +135,10 @@ def test_a_cached_prefix_keeps_a_state() -> None:
     page = Vllm().layout(ask(**shape)).block_bytes
     apart, shared = (Vllm().reserved_bytes(ask(**shape, shared_prefix=n)) for n in (0, 1))
     assert shared - apart == 4 * 3 * page
+
+
+def test_concurrency_at_the_mean_length() -> None:
+    """10 GiB of Llama-3.1-8B are 5,120 blocks: 10 sequences of 8,192 tokens, 16 of 5,120."""
+    asked = ask(model="llama-3.1-8b", lengths="8192,2048", kv_budget="10GiB")
+    found = reservation("vllm", asked).pool
+    assert (found.concurrency, found.concurrency_at_mean) == (10.0, 16.0)
