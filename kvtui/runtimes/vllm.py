@@ -337,7 +337,14 @@ def _unified_words(layout: Layout) -> str:
     sizes = sorted({page.tokens for page in layout.pages if page.tokens})
     blocks = " and ".join(f"{size:,}" for size in sizes)
     state = any(page.layers.span == "state" for page in layout.pages)
-    return f"all pages are made one size: {blocks} tokens" + (" or one state" if state else "")
+    padded = any(
+        page.tokens and page.bytes != page.layers.bytes * page.tokens for page in layout.pages
+    )
+    return (
+        f"all pages are made one size: {blocks} tokens"
+        + (" or one state" if state else "")
+        + (", padded where they do not divide (refused by older versions)" if padded else "")
+    )
 
 
 def _sequence_pages(page: Page, tokens: int, in_flight: int) -> int:

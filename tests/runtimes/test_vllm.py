@@ -142,3 +142,24 @@ def test_concurrency_at_the_mean_length() -> None:
     asked = ask(model="llama-3.1-8b", lengths="8192,2048", kv_budget="10GiB")
     found = reservation("vllm", asked).pool
     assert (found.concurrency, found.concurrency_at_mean) == (10.0, 16.0)
+
+
+def test_scales_break_the_division_of_pages() -> None:
+    """Gemma 4 31B: pages of 8,192 and 16,384 bytes a token pair divide; with int8 scales not.
+
+    Full layers keep 4 heads of 512, windowed ones 16 of 256; a scale of 4 bytes a head makes
+    4,128 and 8,320 of them, so that a full page is padded to a windowed one.
+    """
+    plain, scaled = (
+        {
+            page.layers.span: page
+            for page in Vllm().layout(ask(model="gemma-4-31b", context=8_192, dtype=dtype)).pages
+        }
+        for dtype in ("bf16", "int8")
+    )
+    assert (plain["everything"].tokens, plain["window"].tokens) == (32, 16)
+    assert (scaled["everything"].tokens, scaled["window"].tokens) == (16, 16)
+    assert scaled["everything"].layers.bytes == 4_128
+    assert scaled["everything"].bytes == scaled["window"].bytes == 16 * 8_320
+    asked = ask(model="gemma-4-31b", context=8_192, dtype="int8")
+    assert any("do not divide" in one.what for one in Vllm().differences(asked))
