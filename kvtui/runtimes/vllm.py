@@ -30,9 +30,9 @@ from kvtui.spec import (
     LayerGroup,
     RecurrentState,
     Scenario,
+    SequenceRun,
     Storage,
     Workload,
-    uniform_workload,
 )
 from kvtui.units import GIB
 
@@ -121,7 +121,7 @@ class Vllm(Runtime):
         )
         block, windows = _block(scenario.storage), any(one.span == "window" for one in sets)
         apart = Layout(tuple(_own_page(one, block) for one in sets), 0)
-        kept = rank.workload.shared_prefix and any(one.span == "state" for one in sets)
+        kept = _caches_prefixes(rank.workload) and any(one.span == "state" for one in sets)
         yield (
             f"pages of {block} tokens"
             + (", one more for a window" if windows else "")
@@ -162,7 +162,12 @@ class Vllm(Runtime):
 
     def sequence_blocks(self, scenario: Scenario, tokens: int) -> int:
         """Blocks of the pool that admitting one sequence of ``tokens`` asks for."""
-        alone = replace(uniform_workload(1, tokens), lookahead=scenario.workload.lookahead)
+        alone = replace(
+            scenario.workload,
+            runs=(SequenceRun(tokens, 1),),
+            shared_prefix=min(scenario.workload.shared_prefix, tokens),
+            in_flight=0,
+        )
         return sum(
             page.groups
             * _workload_pages(
@@ -285,7 +290,12 @@ def state_pages(workload: Workload) -> int:
 
     ``mamba_cache_mode`` "none" without prefix caching and "align" with it (``mamba_utils.py``).
     """
-    return 1 + workload.lookahead + (workload.shared_prefix > 0)
+    return 1 + workload.lookahead + _caches_prefixes(workload)
+
+
+def _caches_prefixes(workload: Workload) -> bool:
+    """A prefix is shared, or a hit rate was given (of 0 as well: the cache is on)."""
+    return workload.shared_prefix > 0 or workload.hit_rate is not None
 
 
 def _block(storage: Storage) -> int:

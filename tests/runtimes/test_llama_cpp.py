@@ -88,3 +88,9 @@ def test_a_typed_chunk_is_the_micro_batch() -> None:
         for chunk in (512, 1_024)
     ]
     assert held[1] - held[0] == 52 * 512 * 2 * 16 * 128 * 2
+
+
+def test_a_logged_window() -> None:
+    """A public start-up of gpt-oss-20b: 3,072 MiB in 131,072 cells and 18 MiB in 768."""
+    asked = ask(model="gpt-oss-20b", context=131_072, dtype="f16")
+    assert reserved_bytes("llama.cpp", asked) == (3_072 + 18) * MIB

@@ -80,3 +80,17 @@ def test_states_take_their_share_of_the_pool() -> None:
     assert found.blocks is not None
     assert found.blocks * 24_576 / GIB == pytest.approx(10 / 1.9, abs=0.08)
     assert found.log == (f"max_total_num_tokens={found.blocks}",)
+
+
+def test_a_logged_pool() -> None:
+    """A public start-up of Llama-3.1-8B on a card of 24 GB: 38,141 tokens, K of 2.33 GiB.
+
+    22.39 GiB were free before loading and weights took 15.02; a hundredth of a GiB is 82 tokens.
+    """
+    (pool,) = Sglang().pools(ask(model="llama-3.1-8b", context=38_141))
+    assert pool.k_bytes / GIB == pytest.approx(2.33, abs=0.005)
+    asked = ask(
+        model="llama-3.1-8b", context=131_072, memory="24GiB", reserve=f"{24 - 22.39:.2f}GiB",
+        weights="15.02GiB",
+    )  # fmt: skip
+    assert reservation("sglang", asked).pool.tokens == pytest.approx(38_141, abs=82)

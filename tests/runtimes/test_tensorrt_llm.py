@@ -59,3 +59,18 @@ def test_the_share_is_of_free_memory() -> None:
     assert found.bytes == int(44 * GIB * 0.9)
     assert found.blocks == int(44 * GIB * 0.9) // (32 * 131_072)
     assert found.tokens == found.blocks * 32
+
+
+def test_a_logged_pool() -> None:
+    """A public start-up of Llama-3.1-8B in fp8: 17.83 GiB free, 16.05 allocated, 8,219 blocks.
+
+    The free memory is rounded to a hundredth of a GiB, which is 4 blocks.
+    """
+    asked = ask(
+        model="llama-3.1-8b", context=32, dtype="fp8", memory="17.83GiB", weights=0,
+        activations=0, overhead=0,
+    )  # fmt: skip
+    found = reservation("tensorrt-llm", asked).pool
+    assert found.block_tokens == 32
+    assert found.blocks == pytest.approx(8_219, abs=4)
+    assert found.log[0].startswith("Allocated 16.05 GiB")

@@ -163,3 +163,18 @@ def test_scales_break_the_division_of_pages() -> None:
     assert scaled["everything"].bytes == scaled["window"].bytes == 16 * 8_320
     asked = ask(model="gemma-4-31b", context=8_192, dtype="int8")
     assert any("do not divide" in one.what for one in Vllm().differences(asked))
+
+
+@pytest.mark.parametrize(
+    ("memory", "tokens", "concurrency"),
+    [("5.98GiB", "567,978", "4.33"), ("6.01GiB", "569,878", "4.35")],
+)
+def test_a_logged_hybrid(memory: str, tokens: str, concurrency: str) -> None:
+    """Two public start-ups of Qwen3.5-35B-A3B in fp8 with prefix caching, to the token."""
+    asked = ask(
+        model="qwen3.5-35b-a3b", context=131_072, dtype="fp8", kv_budget=memory, hit_rate=0
+    )  # fmt: skip
+    assert reservation("vllm", asked).pool.log[:2] == (
+        f"GPU KV cache size: {tokens} tokens",
+        f"Maximum concurrency for 131,072 tokens per request: {concurrency}x",
+    )
