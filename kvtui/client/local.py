@@ -172,12 +172,12 @@ LOCAL: Final = Helpers(start_worker, start_monitor)
 """Both on this machine."""
 
 
-def helper_command(role: Role) -> tuple[str, ...]:
-    """This interpreter with the helper's module; -P keeps files of the present folder out.
+def helper_command(name: str) -> tuple[str, ...]:
+    """This interpreter with the module ``kvtui.NAME``; -P keeps files of the present folder out.
 
     Without it a ``torch.py`` or ``random.py`` where kvtui happens to be called would be imported.
     """
-    return (sys.executable, "-P", "-m", f"kvtui.{role}")
+    return (sys.executable, "-P", "-m", f"kvtui.{name}")
 
 
 def helper_environment() -> Mapping[str, str]:

@@ -1,10 +1,10 @@
 """``kvtui lab``, ``check`` and ``bench``: commands that need torch, each a process of its own."""
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Literal
 
+from kvtui.client.local import helper_command, helper_environment
 from kvtui.errors import ExitCode
 from kvtui.headless import output
 
@@ -20,10 +20,12 @@ def engine_command(
 
     A process that a signal ended has failed, with one line that says so.
     """
-    arguments = [sys.executable, "-m", f"kvtui.{name}", "--device", device, *flags]
+    arguments = [*helper_command(name), "--device", device, *flags]
     if as_json:
         arguments.append("--json")
-    status = subprocess.run(arguments, stdin=subprocess.DEVNULL, check=False).returncode
+    status = subprocess.run(
+        arguments, stdin=subprocess.DEVNULL, env=helper_environment(), check=False
+    ).returncode
     if status < 0:
         output.note(f"{name} was ended by signal {-status}.")
         return ExitCode.RUN_FAILED

@@ -4,7 +4,8 @@ from kvtui.records import Summary
 from kvtui.session.flag_rules import Flag
 from kvtui.session.flags import regime
 from kvtui.session.ladder import Rung
-from kvtui.session.live import Live, ragged_sentence
+from kvtui.session.lengths import ragged_sentence
+from kvtui.session.live import Live
 from kvtui.units import (
     NOT_AVAILABLE,
     format_bytes,

@@ -15,7 +15,8 @@ from kvtui.records import Summary
 from kvtui.session.answer import Answer
 from kvtui.session.flags import regime
 from kvtui.session.ladder import Rung, ladder
-from kvtui.session.live import Live, Sample, predicted_kv_bytes
+from kvtui.session.live import Live, Sample
+from kvtui.session.predictions import predicted_kv_bytes
 from kvtui.session.summary import summary
 from kvtui.units import (
     format_bytes,

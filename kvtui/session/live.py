@@ -5,14 +5,12 @@ that an hour of decoding costs no more memory than a minute. ``revision`` counts
 that a screen can see that nothing did.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
 
 from kvtui.decode_run import DecodeRun
-from kvtui.dtypes import element_format
 from kvtui.errors import KvtuiError
 from kvtui.history import LogHistogram, Thinned
 from kvtui.records import (
@@ -37,9 +35,7 @@ from kvtui.records import (
     Steps,
     decode_run,
 )
-from kvtui.sizing.payload import held_bytes, read_bytes_per_step, write_bytes_per_step
-from kvtui.spec import Model, SequenceRun, Storage, Workload
-from kvtui.units import format_bytes
+from kvtui.session.predictions import predicted_kv_bytes, step_kv_bytes
 
 Phase = Literal["idle", "starting", "decoding", "held", "ended"]
 
@@ -394,55 +390,6 @@ def _answerable(run: DecodeRun) -> DecodeRun:
     except (KvtuiError, ArithmeticError, ValueError, TypeError):
         return replace(run, groups=())
     return run
-
-
-def predicted_kv_bytes(run: DecodeRun, tokens: int) -> int:
-    """What sizing says ``run`` holds at ``tokens`` per sequence: filled entries, whole model."""
-    if not tokens:
-        return 0
-    return held_bytes(_model(run), _workload(run, tokens), _storage(run))
-
-
-def ragged_sentence(live: Live) -> str | None:
-    """Mean against longest sequence, and which of them the step's bytes follow; None when even.
-
-    What the engine counted as read is set beside what either would mean.
-    """
-    run = live.run
-    if run is None or not run.behind or not live.steps:
-        return None
-    middle, moved = live.tokens - live.steps // 2, live.kv_bytes / live.steps
-    by_mean = step_kv_bytes(run, middle)
-    by_longest = step_kv_bytes(replace(run, lengths=()), middle)
-    follows = "mean" if abs(moved - by_mean) <= abs(moved - by_longest) else "longest"
-    mean = live.tokens - sum(run.behind) / run.batch
-    return (
-        f"mean {mean:,.0f}, longest {live.tokens:,} tokens: the {follows} sets what a step moves, "
-        f"{format_bytes(round(moved))}; {format_bytes(by_longest)} if all were the longest"
-    )
-
-
-def step_kv_bytes(run: DecodeRun, tokens: int) -> int:
-    """What sizing says one step of ``run`` moves at ``tokens``: read once, one entry written."""
-    model, workload, storage = _model(run), _workload(run, tokens), _storage(run)
-    return read_bytes_per_step(model, workload, storage) + write_bytes_per_step(
-        model, workload, storage
-    )
-
-
-def _model(run: DecodeRun) -> Model:
-    return Model(name="run", groups=run.stored_groups)
-
-
-def _workload(run: DecodeRun, tokens: int) -> Workload:
-    """The sequences of ``run`` when the longest has ``tokens``."""
-    behind = Counter(run.behind) or {0: run.batch}
-    runs = tuple(SequenceRun(tokens - less, count) for less, count in behind.items())
-    return Workload(runs=runs, shared_prefix=run.whole_block_prefix)
-
-
-def _storage(run: DecodeRun) -> Storage:
-    return Storage(kv=element_format("dtype", run.dtype))
 
 
 def _ms(nanoseconds: float | None) -> float | None:

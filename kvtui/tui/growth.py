@@ -11,7 +11,8 @@ from rich.text import Text
 
 from kvtui.decode_run import DecodeRun
 from kvtui.history import Extent, columns
-from kvtui.session.live import Live, predicted_kv_bytes
+from kvtui.session.live import Live
+from kvtui.session.predictions import predicted_kv_bytes
 from kvtui.tui.palette import BLUE, DIM, LABEL, ORANGE, Glyphs
 from kvtui.tui.panels.base import LABEL_WIDTH
 from kvtui.tui.plots import Curve, dot_columns, line_plot, row_of, strip

@@ -14,7 +14,7 @@ from kvtui.engine.caches.quantised import QuantisedCache
 from kvtui.engine.decoder import Decoder
 from kvtui.engine.run import Run
 from kvtui.errors import InputError
-from kvtui.session.live import predicted_kv_bytes
+from kvtui.session.predictions import predicted_kv_bytes
 from kvtui.spec import FullAttention, SlidingWindow
 
 CPU = torch.device("cpu")

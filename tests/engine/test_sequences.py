@@ -12,7 +12,9 @@ from kvtui.engine.caches.paged import PagedCache
 from kvtui.engine.control import Control
 from kvtui.engine.decoder import Decoder, pool_blocks
 from kvtui.engine.run import Run
-from kvtui.session.live import Live, predicted_kv_bytes, ragged_sentence, step_kv_bytes
+from kvtui.session.lengths import ragged_sentence
+from kvtui.session.live import Live
+from kvtui.session.predictions import predicted_kv_bytes, step_kv_bytes
 from kvtui.spec import FullAttention, LatentAttention
 
 CPU = torch.device("cpu")

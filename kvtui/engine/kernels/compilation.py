@@ -39,8 +39,9 @@ class Compilation:
         if self._failed or self._process is not None or mark().exists():
             return
         try:
+            # -P: no file of the present folder stands in for a module.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kvtui.engine.kernels.warm"],
+                [sys.executable, "-P", "-m", "kvtui.engine.kernels.warm"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -7,6 +7,9 @@ exponentials, then the weighted rows of V; while key t is scored its row of V is
 while row t of V is weighted key t of the next chunk is. Query heads of a group share each read,
 four at a time.
 
+It is long because it is one loop written out: every register has its name, and each of its two
+forms (four query heads, one query head) says which it keeps.
+
 Numba only (``pip install 'kvtui[cpu]'``); ``kernels`` decides whether it is used. Correct to fp32
 rounding: products and sums are fp32 whatever the cache stores.
 """

@@ -33,8 +33,9 @@ class Panel(Widget):
         self.border_title = plain(text) if self.glyphs is ASCII else text
 
     def lines(self, width: int, height: int) -> list[Text]:
-        """The lines to draw in ``width`` x ``height`` cells."""
-        raise NotImplementedError
+        """The lines to draw in ``width`` x ``height`` cells; none where a panel has nothing."""
+        del width, height
+        return []
 
     def explanation(self) -> tuple[str, str] | None:
         """What stands behind the figure under the cursor, and where the rule comes from."""

@@ -61,12 +61,12 @@ class RowsPanel(Panel, can_focus=True):
         self.update()
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Cells of each row, the header first in ``header``."""
-        raise NotImplementedError
+        """Cells of each row under ``header``."""
+        return []
 
     def header(self) -> tuple[str, ...]:
         """Names of the columns."""
-        raise NotImplementedError
+        return ()
 
     def styles_of(self, row: int) -> str:
         """How a row is drawn."""
@@ -75,7 +75,7 @@ class RowsPanel(Panel, can_focus=True):
 
     def notes(self) -> str:
         """What is said of the row under the cursor."""
-        raise NotImplementedError
+        return ""
 
     def lines(self, width: int, height: int) -> list[Text]:
         """Header, as many rows as there is room for around the cursor, notes."""

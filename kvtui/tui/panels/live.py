@@ -11,7 +11,8 @@ from rich.text import Text
 from kvtui.decode_run import DecodeRun
 from kvtui.errors import KvtuiError
 from kvtui.session.flags import flags, regime
-from kvtui.session.live import Live, predicted_kv_bytes
+from kvtui.session.live import Live
+from kvtui.session.predictions import predicted_kv_bytes
 from kvtui.tui.growth import growth_plot
 from kvtui.tui.palette import BLUE, DIM, LABEL, ORANGE
 from kvtui.tui.panels.base import LABEL_WIDTH, Panel, flow, wrapped
