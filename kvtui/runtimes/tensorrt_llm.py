@@ -78,6 +78,8 @@ class TensorRtLlm(Runtime):
             return Pool(None, block, size)
         blocks = max(0, available // size) if size else None
         tokens = tokens_held(scenario, at_once) if blocks is None else blocks * block * rank.dcp
+        charged = _charged_bytes(sets)
+        said = tokens if charged is None else max(0, available // (charged * block)) * block
         return Pool(
             bytes=available,
             block_tokens=block,
@@ -86,7 +88,7 @@ class TensorRtLlm(Runtime):
             tokens=tokens,
             concurrency=at_once,
             log=(
-                f"Allocated {available / GIB:.2f} GiB for max tokens in paged KV cache ({tokens}).",
+                f"Allocated {available / GIB:.2f} GiB for max tokens in paged KV cache ({said}).",
             ),
         )
 
@@ -109,6 +111,16 @@ class TensorRtLlm(Runtime):
 def block_tokens(storage: Storage) -> int:
     """Tokens of a block: as typed, rounded up to a power of two, else the default."""
     return 1 << (storage.block - 1).bit_length() if storage.block > 1 else BLOCK
+
+
+def _charged_bytes(sets: tuple[LayerSet, ...]) -> int | None:
+    """What the log's token count charges for one: every layer in full, windows as well.
+
+    None beside states and compressed entries, whose count is another.
+    """
+    if any(one.span in ("state", "source") or one.ratio > 1 for one in sets):
+        return None
+    return sum(one.layers * one.bytes for one in sets) or None
 
 
 def _partitioned(sets: tuple[LayerSet, ...]) -> tuple[LayerSet, ...]:

@@ -74,3 +74,18 @@ def test_a_logged_pool() -> None:
     assert found.block_tokens == 32
     assert found.blocks == pytest.approx(8_219, abs=4)
     assert found.log[0].startswith("Allocated 16.05 GiB")
+
+
+def test_the_log_charges_every_layer_in_full() -> None:
+    """A public start-up of gpt-oss-120b: 5.95 GiB are 86,720 tokens of 73,728 bytes.
+
+    The log's GiB are rounded to a hundredth and its tokens to a block. Sequences of 131,072 tokens
+    keep windows in half the layers, so that nearly twice as many fit.
+    """
+    asked = ask(model="gpt-oss-120b", context=131_072, kv_budget="5.95GiB")
+    found = reservation("tensorrt-llm", asked).pool
+    said = int(found.log[0].rpartition("(")[2].rstrip(")."))
+    rounding = 0.005 * GIB / 73_728 + 32
+    assert said == pytest.approx(86_720, abs=rounding)
+    assert found.tokens is not None
+    assert found.tokens > 1.9 * said
