@@ -137,6 +137,9 @@ class Runtime(ABC):
         return None if total is None else self.memory_left(scenario, total)
 
     def _pool_and_mean(self, scenario: Scenario) -> Pool:
+        """A model that caches nothing fills no pool: what it holds is bounded by nothing here."""
+        if not self.reserved_bytes(scenario):
+            return Pool(bytes=self.available_bytes(scenario))
         found, workload = self.pool(scenario), scenario.workload
         if workload.uniform:
             return replace(found, concurrency_at_mean=found.concurrency)

@@ -314,6 +314,8 @@ def _uniform(sets: tuple[LayerSet, ...], block: int) -> Layout:
 
     Layers of several widths share one block table; a page is then their sum.
     """
+    if not sets:
+        return Layout((), 0)
     if len(sets) == 1:
         return Layout((_own_page(sets[0], block),), sets[0].layers)
     whole = LayerSet(
@@ -323,7 +325,7 @@ def _uniform(sets: tuple[LayerSet, ...], block: int) -> Layout:
         limit=sets[0].limit,
         splits=all(one.splits for one in sets),
     )
-    return Layout((_own_page(whole, block),) if sets else (), 1 if sets else 0)
+    return Layout((_own_page(whole, block),), 1)
 
 
 def _unified(sets: tuple[LayerSet, ...], block: int) -> list[Page]:

@@ -1,9 +1,13 @@
 """vLLM's groups, pages and printed figures against published arithmetic and engine logs."""
 
+from dataclasses import replace
+
 import pytest
 
-from kvtui.runtimes import reservation
+from kvtui.runtimes import reservation, reservations
 from kvtui.runtimes.vllm import Vllm
+from kvtui.sources.request import Request, scenario
+from kvtui.spec import NoCache
 from tests.runtimes.asking import ask
 
 MIB, GIB = 2**20, 2**30
@@ -178,3 +182,16 @@ def test_a_logged_hybrid(memory: str, tokens: str, concurrency: str) -> None:
         f"GPU KV cache size: {tokens} tokens",
         f"Maximum concurrency for 131,072 tokens per request: {concurrency}x",
     )
+
+
+def test_a_model_without_a_cache_takes_nothing_anywhere() -> None:
+    """Where no layer caches, every runtime reserves nothing and promises no number of tokens."""
+    asked = scenario(
+        Request(
+            layers="2", kv_heads="2", q_heads="2", head_dim="64", context="512", gpu="h200",
+            weights="0",
+        )
+    )  # fmt: skip
+    without = replace(asked, model=replace(asked.model, groups=(NoCache(layers=2),)))
+    for one in reservations(without):
+        assert (one.bytes, one.pool.tokens, one.pool.concurrency) == (0, None, None), one.runtime
