@@ -16,6 +16,7 @@ endif
 .PHONY: run test format screenshots watching-cost screen-cost replay-cost gpu-checks clean
 
 run: $(VENV)/.engine
+	@$(BIN)/python -m kvtui.engine.kernels.warm --alone >/dev/null 2>&1 &
 	@$(BIN)/python -m kvtui $(ARGS)
 
 test: $(VENV)/.test
@@ -69,8 +70,6 @@ else
 	@$(PIP) install --quiet --constraint constraints.txt torch
 endif
 	@$(PIP) install --quiet --constraint constraints.txt numba || echo "kvtui: no numba here; torch's own attention will do" >&2
-	@echo "kvtui: compiling the CPU decode kernel in the background" >&2
-	@$(BIN)/python -m kvtui.engine.kernels.warm --alone >/dev/null 2>&1 &
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.engine
@@ -80,4 +79,6 @@ ifeq ($(SYSTEM_TORCH),1)
 else
 	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
 endif
+	@echo "kvtui: compiling the CPU decode kernel (half a minute, once)" >&2
+	@$(BIN)/python -m kvtui.engine.kernels.warm
 	@touch $@
