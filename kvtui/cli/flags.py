@@ -101,6 +101,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--backend", default="auto", metavar="NAME", help="auto, kernel (CPU) or torch"
     )
     group.add_argument("--threads", metavar="N", help="CPU threads (all cores but one)")
+    group.add_argument(
+        "--probe", metavar="SIZE", help="bytes read to measure the limit; 0 measures none"
+    )
     group.add_argument("--margin", metavar="SIZE", help="memory that must stay free")
     group.add_argument("--time-limit", metavar="SECONDS", help="end the run by the clock")
 
@@ -204,6 +207,7 @@ def run_options(options: argparse.Namespace) -> "RunOptions":
         threads=None if options.threads is None else count("threads", options.threads, high=4096),
         margin_bytes=None if options.margin is None else parse_bytes("margin", options.margin),
         time_limit_s=None if options.time_limit is None else _seconds(options.time_limit),
+        probe_bytes=None if options.probe is None else parse_bytes("probe", options.probe),
     )
 
 

@@ -48,8 +48,8 @@ class _Dashboard(AppService):
             await asyncio.wait({self._task})
 
     async def end(self) -> None:
-        """Ask it to leave, and see to it that it does."""
-        with contextlib.suppress(TimeoutError, OSError):
+        """Ask it to leave, and see to it that it does, however the asking fails."""
+        with contextlib.suppress(Exception):
             async with asyncio.timeout(_LEAVE_S):
                 await self.stop()
         process = self._process

@@ -225,7 +225,7 @@ class TestRun:
 
     SMALL = (
         *"run --device cpu --layers 4 --batch 1 --context 1024 --start 768 --q-heads 8 "
-        "--kv-heads 2 --head-dim 64 --dtype fp32".split(),
+        "--kv-heads 2 --head-dim 64 --dtype fp32 --probe 16MiB".split(),
     )
 
     def test_records_and_summary(self) -> None:
@@ -269,7 +269,7 @@ class TestRun:
         """A cache larger than memory is refused with the shortfall before anything is allocated."""
         result = kvtui(
             *"run --device cpu --layers 64 --batch 64 --context 100000 --start 8 --q-heads 64 "
-            "--kv-heads 64 --head-dim 128 --dtype fp32 --json".split(),
+            "--kv-heads 64 --head-dim 128 --dtype fp32 --probe 0 --json".split(),
             timeout=120,
         )
         assert result.returncode == 1
@@ -307,7 +307,7 @@ class TestRun:
 
 def test_the_main_job_without_a_terminal() -> None:
     """kvtui without a terminal answers all three questions, says why on stderr, and exits 0."""
-    result = kvtui(timeout=120)
+    result = kvtui("--time-limit", "1", "--probe", "16MiB", timeout=120)
     assert result.returncode == 0, result.stderr
     for heading in ("WHAT WILL IT COST", "WHAT DOES IT COST", "WHERE DID THE BYTES GO"):
         assert heading in result.stdout

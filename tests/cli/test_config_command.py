@@ -72,7 +72,7 @@ def test_the_log_says_what_was_called_and_what_happened(tmp_path: Path) -> None:
     log = tmp_path / "log"
     run = (
         *"run --device cpu --layers 1 --batch 1 --context 64 --start 32 --q-heads 2 --kv-heads 1 "
-        "--head-dim 64 --dtype fp32".split(),
+        "--head-dim 64 --dtype fp32 --probe 0".split(),
     )
     for _ in range(2):
         assert kvtui(*run, "--log", str(log), home=tmp_path).returncode == 0

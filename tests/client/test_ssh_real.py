@@ -201,8 +201,8 @@ def test_a_whole_headless_run(server: Server, host: RemoteHost) -> None:
     found = subprocess.run(
         [sys.executable, "-P", "-m", "kvtui", "run", "--host", "gpu-box", "--host-python",
          host.python, "--device", "cpu", "--layers", "1", "--batch", "1", "--context", "64",
-         "--q-heads", "2", "--kv-heads", "1", "--head-dim", "16", "--dtype", "fp32", "--threads",
-         "1", "--json"],
+         "--q-heads", "2", "--kv-heads", "1", "--head-dim", "16", "--dtype", "fp32",
+         "--probe", "0", "--threads", "1", "--json"],
         capture_output=True, text=True, timeout=120, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

@@ -12,7 +12,7 @@ from kvtui.records import RunAsked, decode_record
 
 RUN = (
     *"run --device cpu --layers 2 --batch 1 --context 512 --start 384 --q-heads 8 --kv-heads 2 "
-    "--head-dim 64 --dtype fp32 --json".split(),
+    "--head-dim 64 --dtype fp32 --probe 16MiB --json".split(),
 )
 
 

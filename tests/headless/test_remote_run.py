@@ -14,7 +14,7 @@ from tests.client.far import ROOT, FakeSsh, far_kvtui
 
 SHAPE = (
     "--device cpu --layers 1 --batch 1 --q-heads 2 --kv-heads 1 --head-dim 16 --dtype fp32"
-    " --threads 1"
+    " --probe 16MiB --threads 1"
 ).split()
 
 

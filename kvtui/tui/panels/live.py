@@ -136,9 +136,11 @@ class LivePanel(Panel, can_focus=True):
     def _figures(self, width: int) -> list[Text]:
         live = self._live
         low, high = self.glyphs.at_least, self.glyphs.at_most
-        expected = live.predicted_kv_bytes
+        filled = live.tokens > 0  # before the prompt is in, 0 equals 0 and says nothing
+        held = live.held_kv_bytes if filled else None
+        expected = live.predicted_kv_bytes if filled else None
         equal = "" if expected is None else ", DIFFERS"
-        if live.held_kv_bytes == expected:
+        if filled and held == expected:
             equal = ", equal"
         rows = (
             (
@@ -161,7 +163,7 @@ class LivePanel(Panel, can_focus=True):
             ),
             (
                 "cache",
-                f"{format_bytes(live.held_kv_bytes)} held",
+                f"{format_bytes(held)} held",
                 f"predicted {format_bytes(expected)}{equal}",
             ),
         )
