@@ -18,6 +18,10 @@ Backend = Literal["auto", "kernel", "torch"]
 DEFAULT_HOT: Final = 1024
 MLA_HEAD_WIDTH: Final = 128
 """Unrotated K and V of a DeepSeek-V2 or V3 head."""
+GATHERING_BACKEND: Final = "blocks gathered"
+"""How a run's backend begins where pages are copied before attention reads them."""
+IN_PLACE_TOKENS: Final = 256
+"""Pages this long are attended to where they lie on a CPU: an operator costs less than a copy."""
 KERNEL_BACKEND: Final = "CPU decode kernel"
 """How a run's backend begins where our kernel attends."""
 

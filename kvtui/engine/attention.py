@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from kvtui.decode_run import CacheName
+from kvtui.decode_run import GATHERING_BACKEND, IN_PLACE_TOKENS, CacheName
 from kvtui.engine.prefill import visible
 
 _CUDA_BACKENDS: Final = [
@@ -26,6 +26,8 @@ _CUDA_BACKENDS: Final = [
     SDPBackend.MATH,
 ]
 _HALF: Final = (torch.bfloat16, torch.float16)
+_MERGED_AT_ONCE: Final = 16
+"""Chunks merged by one set of operators: few enough to stay small beside the cache."""
 _LEAST_PART: Final = 512
 """Tokens of one part of a split cache: the block of torch's CPU kernel."""
 
@@ -87,7 +89,12 @@ def split_parts(kv_heads: int, tokens: int, threads: int) -> int:
 
 
 def backend_name(
-    device: torch.device, *, latent: bool, cache: CacheName = "contiguous", quantised: str = ""
+    device: torch.device,
+    *,
+    latent: bool,
+    cache: CacheName = "contiguous",
+    block: int = 1,
+    quantised: str = "",
 ) -> str:
     """What the decode step asks of torch; which kernel ran is the profiler's to say."""
     whole = "whole" if device.type == "cuda" else "in chunks merged by log-sum-exp"
@@ -95,8 +102,10 @@ def backend_name(
         return f"matmul pair, {'MLA expanded' if cache == 'expanded' else 'absorbed latent'}"
     if quantised:
         return f"{quantised} converted to fp32 {whole}, SDPA folded"
+    if cache == "paged" and device.type != "cuda" and block >= IN_PLACE_TOKENS:
+        return "blocks where they lie, SDPA folded, merged by log-sum-exp"
     if cache == "paged":
-        return f"blocks gathered {whole}, SDPA folded"
+        return f"{GATHERING_BACKEND} {whole}, SDPA folded"
     if cache == "offload":
         return "cold chunks copied from the host, merged by log-sum-exp"
     if device.type == "cuda":
@@ -191,24 +200,32 @@ def merged_attention(
         ``[B, Hq, 1, D]``; zeros where no chunk came.
     """
     batch, q_heads, _, width = q.shape
-    merged: Tensor | None = None
-    total = torch.empty(0)
+    outs: list[Tensor] = []
+    sums: list[Tensor] = []
     for k, v in chunks:
         rows = q.reshape(batch, k.shape[1], -1, width)
         group = rows.shape[2]
         if group == 1 and q.dtype in _HALF and q.device.type == "cpu":
             rows = rows.expand(-1, -1, 2, -1)
         out, log_sum = _with_log_sum(rows, k, v, scale)
-        out, log_sum = out[:, :, :group].float(), log_sum[:, :, :group].float()
-        if merged is None:
-            merged, total = out, log_sum
-            continue
-        both = torch.logaddexp(total, log_sum)
-        merged = merged * (total - both).exp()[..., None] + out * (log_sum - both).exp()[..., None]
-        total = both
-    if merged is None:
+        outs.append(out[:, :, :group].float())
+        sums.append(log_sum[:, :, :group].float())
+        if len(outs) == _MERGED_AT_ONCE:
+            outs, sums = _merged(outs, sums)
+    if not outs:
         return torch.zeros_like(q)
-    return merged.to(q.dtype).reshape(batch, q_heads, 1, width)
+    merged, _ = _merged(outs, sums)
+    return merged[0].to(q.dtype).reshape(batch, q_heads, 1, width)
+
+
+def _merged(outs: list[Tensor], sums: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """One output and log-sum-exp in place of several; lists, so that more can follow."""
+    if len(outs) == 1:
+        return outs, sums
+    each = torch.stack(sums)
+    total = each.logsumexp(dim=0)
+    shares = (each - total).exp()[..., None]
+    return [(torch.stack(outs) * shares).sum(dim=0)], [total]
 
 
 def _parts(heads: Tensor, parts: int) -> Tensor:

@@ -98,7 +98,11 @@ class Run:
             return f"{self._compute.page_kernel.name} over pages"
         quantised = self.run.dtype if self.run.dtype in QUANTISED else ""
         return backend_name(
-            self.device, latent=self.decoder.latent, cache=self.run.cache, quantised=quantised
+            self.device,
+            latent=self.decoder.latent,
+            cache=self.run.cache,
+            block=self.run.block,
+            quantised=quantised,
         )
 
     def allocate(self) -> None:

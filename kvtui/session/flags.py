@@ -5,7 +5,7 @@ The rules and their thresholds are those of ``flag_rules``; here they get the ru
 
 from typing import Final, Literal
 
-from kvtui.decode_run import KERNEL_BACKEND
+from kvtui.decode_run import GATHERING_BACKEND, KERNEL_BACKEND
 from kvtui.dtypes import FORMATS
 from kvtui.session import flag_rules
 from kvtui.session.flag_rules import Flag
@@ -89,6 +89,8 @@ def _expanded(live: Live) -> Flag | None:
     if started.dtype in FORMATS and FORMATS[started.dtype].value_bits < _LEAST_READ_BITS:
         converts = f"{started.dtype} entries are converted to fp32 before attention reads them."
     copies = _COPYING.get(started.cache)
+    if started.cache == "paged" and not started.backend.startswith(GATHERING_BACKEND):
+        copies = None
     if started.backend.startswith(KERNEL_BACKEND) and started.cache != "concat":
         copies = converts = None  # it follows the table and converts what it has read
     return flag_rules.expanded(copies or converts)

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtui.decode_run import DecodeRun
+from kvtui.decode_run import GATHERING_BACKEND, DecodeRun
+from kvtui.engine.attention import backend_name, dense_attention
 from kvtui.engine.caches import check_cache
 from kvtui.engine.caches.paged import DeviceTable, PagedCache
 from kvtui.engine.decoder import Decoder
@@ -149,3 +150,28 @@ def test_no_sequence_reads_what_is_not_its_own(data: st.DataObject) -> None:
     for sequence in range(sequences):
         table.free(sequence)
     assert table.fragmentation().used == 0
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_long_blocks_are_attended_to_where_they_lie(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 256 tokens a block nothing is gathered, and the answer is that of what was stored."""
+    table = DeviceTable(BlockTable(batch, 4 * batch, 256, seed=5), CPU)
+    shape = {"dtype": torch.float32, "device": CPU}
+    cache = PagedCache(table, batch, 2, 16, 16, **shape)  # type: ignore[arg-type]
+    made = torch.Generator().manual_seed(2)
+    k, v = (torch.randn(batch, 2, 1000, 16, generator=made) for _ in range(2))
+    q = torch.randn(batch, 8, 1, 16, generator=made)
+    cache.fill(slice(0, batch), 0, k, v)
+    cache.filled(1000)
+    monkeypatch.delattr(PagedCache, "_gathered")
+    out = cache.attend(q)
+    torch.testing.assert_close(out, dense_attention(q, k, v), rtol=1e-5, atol=1e-6)
+
+
+def test_only_short_blocks_are_flagged_as_gathered() -> None:
+    """What the step asks of torch says whether pages are copied first."""
+    for block, gathers in ((16, True), (255, True), (256, False), (1024, False)):
+        asked = backend_name(CPU, latent=False, cache="paged", block=block)
+        assert asked.startswith(GATHERING_BACKEND) is gathers

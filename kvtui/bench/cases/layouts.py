@@ -15,6 +15,7 @@ from kvtui.bench.tensors import (
     token_bytes,
     window_group,
 )
+from kvtui.decode_run import IN_PLACE_TOKENS
 
 _BLOCKS: Final = (16, 64, 256)
 _RANK: Final = 512
@@ -42,6 +43,7 @@ def paged(setup: Setup) -> Iterator[Group]:
         for block in _BLOCKS
     }
     for block, caches in pools.items():
+        in_place = setup.device.type != "cuda" and block >= IN_PLACE_TOKENS
         made.append(
             stepped(
                 setup,
@@ -50,7 +52,7 @@ def paged(setup: Setup) -> Iterator[Group]:
                 caches,
                 dtype=dtype,
                 against=("contiguous",),
-                copies=COPIES["paged"],
+                copies="" if in_place else COPIES["paged"],
             )
         )
     if kernel_takes(setup, pools[_BLOCKS[-1]][0]):

@@ -2,17 +2,19 @@
 
 K and V are pools ``[Hkv, blocks, block, D]``, so that one ``index_select`` along the blocks yields
 contiguous rows for every head. torch has no decode kernel that follows a table on a CPU; attention
-gathers chunks of about a thousand tokens into contiguous rows and merges them by log-sum-exp, which
-keeps the copy in the processor's cache; our own kernel follows the table itself. The copy shows as
+takes long blocks one by one where they lie, gathers short ones into contiguous rows, about a
+thousand tokens at a time so that the copy stays in the processor's cache, and merges all by
+log-sum-exp; our own kernel follows the table itself. The copy shows as
 lower bandwidth, never as more bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import torch
 from torch import Tensor
 
+from kvtui.decode_run import IN_PLACE_TOKENS
 from kvtui.engine.attention import decode_attention, merged_attention
 from kvtui.engine.caches.base import LayerCache
 from kvtui.engine.compute import Compute
@@ -138,10 +140,17 @@ class PagedCache(LayerCache):
     def attend_alike(
         self, q: Tensor, sequences: slice, scale: float | None, compute: Compute
     ) -> Tensor:
-        """Attention chunk by chunk on a CPU; over one gathered copy elsewhere."""
+        """On a CPU long blocks where they lie, short ones gathered in chunks; else one copy."""
         if q.device.type != "cpu" or self._k.shape[3] != self._v.shape[3]:
             seen = self.views(sequences)
             return decode_attention(q, *seen, scale=scale, threads=compute.threads)
+        if self.table.block >= IN_PLACE_TOKENS:
+            rows = range(*sequences.indices(self.batch))
+            each = [
+                merged_attention(q[at : at + 1], self._blocks(row), scale=scale)
+                for at, row in enumerate(rows)
+            ]
+            return torch.cat(each)
         step = max(1, _CHUNK_TOKENS // self.table.block) * self.table.block
         filled = self.seen - int(self.behind[sequences][0])
         chunks = (
@@ -178,6 +187,16 @@ class PagedCache(LayerCache):
         positions = torch.arange(first, end, device=self._k.device)
         block = self.table.block
         return ids[positions // block], positions % block
+
+    def _blocks(self, sequence: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """K and V of one sequence block by block, ``[1, Hkv, n, D]``: views of the pools."""
+        left = self.seen - int(self.behind[sequence])
+        for block in self.table.ids(sequence):
+            if left <= 0:
+                return
+            filled = min(left, self.table.block)
+            yield self._k[None, :, block, :filled], self._v[None, :, block, :filled]
+            left -= filled
 
     def _gathered(self, sequences: slice, first: int, end: int) -> tuple[Tensor, Tensor]:
         """K and V of tokens ``first`` to ``end``, ``[b, Hkv, n, D]``; ``first`` begins a block."""
