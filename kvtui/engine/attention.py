@@ -239,9 +239,8 @@ def _with_log_sum(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple
     Elsewhere by two products and a softmax in fp32: what must be exact and is bound by a link.
     """
     if q.device.type != "cpu":
-        scores = _scores(q, k, scale).float()
-        out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
-        return out, scores.logsumexp(dim=-1)
+        scores = _scores(q.float(), k.float(), scale)
+        return torch.softmax(scores, dim=-1) @ v.float(), scores.logsumexp(dim=-1)
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
     out, log_sum = flash(q, k, v, scale=scale)
     return out, log_sum
