@@ -99,7 +99,7 @@ SETTINGS: Final = (
         f"{INTERVAL_MIN_S:g}",
     ),
     Setting("ascii", False, "true draws without box and braille glyphs", _switch, "false"),
-    Setting("log", None, "a file that what happens is appended to", _text, '"/tmp/kvtui.log"'),
+    Setting("log", None, "a file that what happens is appended to", _text, '"kvtui.log"'),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
