@@ -13,7 +13,7 @@ from kvtui.dtypes import FORMATS
 from kvtui.runtimes import ideal
 from kvtui.sizing import budget
 from kvtui.solve import TP_STEPS, fits, largest, packs, with_groups, with_window
-from kvtui.spec import FullAttention, LayerGroup, Scenario, SequenceRun, SinksWindow, Workload
+from kvtui.spec import FullAttention, LayerGroup, Scenario, SequenceRun, Workload
 
 _QUARTER_FORMATS: Final = ("fp8", "int4")
 _PAIRS: Final = 6
@@ -200,22 +200,7 @@ def _evictions(scenario: Scenario, available: int | None, now: int) -> Iterator[
 
 
 def _with_sinks(scenario: Scenario, window: int) -> Scenario:
-    """``scenario`` with sinks and a window over the layers that keep everything."""
-
-    def kept(group: LayerGroup) -> LayerGroup:
-        if type(group) is not FullAttention:
-            return group
-        return SinksWindow(
-            layers=group.layers,
-            kv_heads=group.kv_heads,
-            k_width=group.k_width,
-            v_width=group.v_width,
-            q_heads=group.q_heads,
-            window=window,
-            sinks=_SINKS,
-        )
-
-    return with_groups(scenario, kept)
+    return with_window(scenario, window, _SINKS)
 
 
 def _window(

@@ -17,6 +17,7 @@ from kvtui.spec import (
     LayerGroup,
     Scenario,
     SequenceRun,
+    SinksWindow,
     SlidingWindow,
     Workload,
 )
@@ -137,22 +138,26 @@ def _largest_window(scenario: Scenario, available: int) -> Limit:
     )
 
 
-def with_window(scenario: Scenario, window: int) -> Scenario:
+def windowed(group: FullAttention, window: int, sinks: int | None = None) -> SlidingWindow:
+    """``group`` with a window in place of all it kept, and ``sinks`` first tokens if given."""
+    heads = {
+        "layers": group.layers,
+        "kv_heads": group.kv_heads,
+        "k_width": group.k_width,
+        "v_width": group.v_width,
+    }
+    if sinks is None:
+        return SlidingWindow(**heads, q_heads=group.q_heads, window=window)
+    return SinksWindow(**heads, q_heads=group.q_heads, window=window, sinks=sinks)
+
+
+def with_window(scenario: Scenario, window: int, sinks: int | None = None) -> Scenario:
     """``scenario`` with a window over the layers that keep everything."""
 
-    def windowed(group: LayerGroup) -> LayerGroup:
-        if type(group) is not FullAttention:
-            return group
-        return SlidingWindow(
-            layers=group.layers,
-            kv_heads=group.kv_heads,
-            k_width=group.k_width,
-            v_width=group.v_width,
-            q_heads=group.q_heads,
-            window=window,
-        )
+    def turned(group: LayerGroup) -> LayerGroup:
+        return windowed(group, window, sinks) if type(group) is FullAttention else group
 
-    return with_groups(scenario, windowed)
+    return with_groups(scenario, turned)
 
 
 def with_groups(scenario: Scenario, change: Callable[[LayerGroup], LayerGroup]) -> Scenario:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvtui.errors import InputError
-from kvtui.solve import with_groups
+from kvtui.solve import windowed, with_groups
 from kvtui.spec import (
     CrossAttention,
     FullAttention,
@@ -18,7 +18,6 @@ from kvtui.spec import (
     Model,
     Scenario,
     SharedCache,
-    SinksWindow,
     SlidingWindow,
 )
 
@@ -166,16 +165,7 @@ def _windowed(scenario: Scenario, sinks: int | None) -> Turned:
         if not plain:
             return group
         assert isinstance(group, FullAttention)
-        kind = SlidingWindow if sinks is None else SinksWindow
-        return kind(
-            layers=group.layers,
-            kv_heads=group.kv_heads,
-            k_width=group.k_width,
-            v_width=group.v_width,
-            q_heads=group.q_heads,
-            window=window,
-            **({} if sinks is None else {"sinks": sinks}),
-        )
+        return windowed(group, window, sinks)
 
     said = f"its own window of {window:,}" if own else f"a window of {window:,}, half of T"
     if sinks is not None:

@@ -16,7 +16,7 @@ from kvtui.units import format_share
 Regime = Literal["bandwidth-bound", "cache-resident", "launch-bound", "kernel-bound", "unknown"]
 
 _BANDWIDTH_SHARE: Final = 0.6
-"""From here a step is called bandwidth-bound; folded SDPA on a CPU reaches a quarter."""
+"""From here a step is called bandwidth-bound."""
 _COPYING: Final = {
     "concat": "torch.cat copies the whole cache every step, beside reading it.",
     "offload": "The cold part is copied from the host before attention reads it.",

@@ -14,6 +14,7 @@ from typing import Final
 from kvtui.dtypes import element_format
 from kvtui.errors import InputError, SourceError
 from kvtui.sources import config_json, presets
+from kvtui.sources.cautions import shape_warnings, suffix_warnings
 from kvtui.sources.lengths import sequence_runs, spread_runs, token_count
 from kvtui.sources.shape import SHAPE_FIELDS, reshaped, typed_groups
 from kvtui.spec import (
@@ -124,8 +125,8 @@ def scenario(request: Request, *, detect: DetectDevice | None = None) -> Scenari
     device = _device(asked, detect, warnings)
     budget = _budget(asked, model, device)
     workload = _workload(asked)
-    warnings += _shape_warnings(model, workload, parallel.attention_tp)
-    warnings += _suffix_warnings(asked)
+    warnings += shape_warnings(model, workload, parallel.attention_tp)
+    warnings += suffix_warnings(asked.context)
     unknown = budget.weights_bytes is None and model.stored_weights_bytes is None
     if unknown and not model.parameters and device.memory_bytes is not None:
         warnings.append("Weights are unknown and counted as nothing; give --weights SIZE.")
@@ -368,34 +369,3 @@ def _band(table: Mapping[str, int | str], *, hidden_size: int | None) -> Band:
         scaled = int(table["expected_tokens"]) * int(table["expected_coefficient"]) * hidden_size
         expected = min(max(scaled, low), high)
     return Band(low, expected, high, str(table["source"]))
-
-
-def _suffix_warnings(asked: Request) -> list[str]:
-    """A context typed with K or M is read in powers of 1024, and said to be."""
-    text = (asked.context or "").strip()
-    if text[-1:].lower() not in ("k", "m"):
-        return []
-    return [f"Context {text} is read as {token_count('context', text):,} tokens: K is 1024."]
-
-
-def _shape_warnings(model: Model, workload: Workload, tp: int) -> list[str]:
-    warnings = []
-    if model.trained_context is not None and workload.longest > model.trained_context:
-        warnings.append(
-            f"{workload.longest:,} tokens exceed the {model.trained_context:,} "
-            f"{model.name} was trained for."
-        )
-    for group in model.groups:
-        if not isinstance(group, FullAttention) or tp == 1:
-            continue
-        if group.kv_heads < tp:
-            warnings.append(
-                f"{group.kv_heads} KV heads over tp {tp}: each rank holds a copy of one head, "
-                f"{tp / group.kv_heads:g} times the whole in all."
-            )
-        elif group.kv_heads % tp:
-            warnings.append(
-                f"{group.kv_heads} KV heads are not divisible by tp {tp}: "
-                f"the fullest rank holds {-(-group.kv_heads // tp)}."
-            )
-    return warnings
