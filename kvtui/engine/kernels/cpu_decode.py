@@ -1,11 +1,11 @@
 """The decode kernel of the CPU: one token's attention at the speed memory is read.
 
-Why it exists: torch's CPU attention reads K and V in an order that hardware prefetchers do not always
-follow; what share of the read limit either reaches depends on the processor, and ``kvtui bench
---cases kernel`` measures both. This loop asks for the next rows while it computes with the present
-ones. It works on chunks of keys: scores, one pass of maxima and one of exponentials, then the
-weighted rows of V; while key t is scored its row of V is prefetched, and while row t of V is
-weighted key t of the next chunk is. Query heads of a group share each read, four at a time.
+Why it exists: torch's CPU attention reads K and V in an order that hardware prefetchers do not
+always follow; what share of the read limit either reaches depends on the processor, and
+``kvtui bench --cases kernel`` measures both. This loop asks for the next rows while it computes
+with the present ones. It works on chunks of keys: scores, a pass of maxima, one of exponentials,
+then the weighted rows of V; while key t is scored its row of V is prefetched, and while row t of V
+is weighted key t of the next chunk is. Query heads of a group share each read, four at a time.
 
 It is long because it is one loop written out: every register has its name, and each of its two
 forms (four query heads, one query head) says which it keeps.
